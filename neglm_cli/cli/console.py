@@ -1,0 +1,113 @@
+"""What the user sees. Results go to stdout, all else to stderr: progress, notes, errors."""
+
+import json
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+FIRST_REPORT = 0.5  # seconds: what is over sooner needs no progress
+REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
+
+
+class Console:
+    """One per process; the options --quiet and --debug set its two switches."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self.debug = False
+        self._watching_compiler = False
+
+    def error(self, sentence: str) -> None:
+        print(f"neglm: {sentence}", file=sys.stderr)
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing that is no result."""
+        if not self.quiet:
+            print(sentence, file=sys.stderr)
+
+    def result(self, text: str) -> None:
+        print(text)
+
+    def json(self, value: Any) -> None:
+        print(json.dumps(value, ensure_ascii=False, indent=2))
+
+    def announce_compiling(self) -> None:
+        """Say so if Numba compiles: it happens once after an install, and takes seconds."""
+        from numba.core import event
+
+        outer = self
+
+        class Watcher(event.Listener):
+            told = False
+
+            def on_start(self, event: Any) -> None:
+                if not self.told:
+                    Watcher.told = True
+                    outer.note("compiling kernels (only at the first start after an install or an upgrade) …")
+
+            def on_end(self, event: Any) -> None:
+                pass
+
+        if not self._watching_compiler:
+            self._watching_compiler = True
+            event.register("numba:compile", Watcher())
+
+
+console = Console()
+
+
+class Progress:
+    """Progress through a known or unknown number of bytes: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._start = time.monotonic()
+        self._next = self._start + FIRST_REPORT
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        now = time.monotonic()
+        if console.quiet or now < self._next:
+            return
+        if sys.stderr.isatty():
+            self._draw()
+        else:
+            self._next = now + REPORT_EVERY
+            console.note(self._line(now - self._start))
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    def _draw(self) -> None:
+        if self._bar is None:
+            from rich.console import Console as RichConsole
+            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (
+                TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
+            )  # fmt: skip
+            self._bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._what, total=self._total)
+            self._bar.start()
+        self._bar.update(self._task, completed=self._done)
+
+    def _line(self, seconds: float) -> str:
+        rate = self._done / seconds
+        line = f"{self._what}: {self._done / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s"
+        if self._total:
+            line += f", {self._done / self._total:.0%}, {(self._total - self._done) / rate:,.0f} s to go"
+        return line

@@ -1,0 +1,98 @@
+"""`neglm info`: what a file is."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import console
+from neglm_cli.cli.options import OUTPUT, Debug, Json, Quiet
+
+if TYPE_CHECKING:
+    from neglm_cli.store.container import Stored
+
+
+@subcommand(
+    "info",
+    ("neglm info vocab.safetensors", "Its kind, versions, arguments and sizes; verifies its checksum."),
+    ("neglm info vocab.safetensors --words | head", "The most frequent words with their counts."),
+    ("neglm info vocab.safetensors --json", "The same for a script."),
+)
+def info(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A file that neglm wrote; - is standard input.", show_default=False),
+    ],
+    words: Annotated[
+        bool,
+        typer.Option("--words", help="Print the vocabulary only: word TAB count lines.", rich_help_panel=OUTPUT),
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a neglm file is: its kind, versions, arguments and sizes.
+
+    The file is read to the end and its checksum verified; a damaged file is an error.
+    """
+    console.announce_compiling()
+    from neglm_cli.errors import NeglmError
+    from neglm_cli.store import container
+
+    stored = container.read(file)
+    if words:
+        if "words" not in stored.tensors:
+            raise NeglmError(f"{stored.path} has no vocabulary: it is of the kind `{stored.kind}`")
+        _print_words(stored, json)
+    elif json:
+        console.json(_description(stored))
+    elif not quiet:
+        console.result(_as_text(_description(stored)))
+
+
+def _print_words(stored: "Stored", json: bool) -> None:
+    from neglm_cli.text import wordlist
+    from neglm_cli.text.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary.from_stored(stored)
+    if json:
+        words = (word.decode(errors="backslashreplace") for word in vocabulary)
+        console.json([list(pair) for pair in zip(words, vocabulary.counts.tolist(), strict=True)])
+    else:
+        sys.stdout.buffer.writelines(wordlist.lines(vocabulary))
+        sys.stdout.buffer.flush()
+
+
+def _description(stored: "Stored") -> dict[str, Any]:
+    return {
+        "file": stored.path,
+        "size": stored.size,
+        "checksum_verified": True,
+        **stored.fields,
+        "tensors": {
+            name: {"dtype": str(array.dtype), "shape": list(array.shape)}
+            for name, array in sorted(stored.tensors.items())
+        },
+    }
+
+
+def _as_text(description: dict[str, Any]) -> str:
+    from neglm_cli.text.remembered import corpus_state, path_from
+
+    shown = dict(description)
+    lines = [f"{shown.pop('file')}: {shown.pop('kind')}, {shown.pop('size'):,} bytes, checksum verified"]
+    tensors, corpus = shown.pop("tensors"), shown.pop("corpus", [])
+    for hidden in ("checksum_verified", "format"):
+        shown.pop(hidden)
+    for name, value in shown.items():
+        text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
+        lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
+    for name, tensor in tensors.items():
+        shape = " × ".join(f"{length:,}" for length in tensor["shape"])
+        lines.append(f"  {name:<16}{tensor['dtype']} {shape}")
+    for file in corpus:
+        path = path_from(description["file"], file["path"])
+        state = "standard input" if path is None else f"{path}, {corpus_state(file | {'path': path})}"
+        lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
+    return "\n".join(lines)

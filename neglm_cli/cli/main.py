@@ -1,0 +1,72 @@
+"""`neglm`: runs a subcommand and turns whatever goes wrong into one line and an exit code."""
+
+import os
+import signal
+import sys
+import traceback
+
+import typer
+
+from neglm_cli.cli import info, vocab  # noqa: F401  (they add themselves to the application)
+from neglm_cli.cli.app import app
+from neglm_cli.cli.console import console
+from neglm_cli.errors import NeglmError
+
+DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+
+class Terminated(BaseException):
+    """SIGTERM: an exception, so that unfinished files are removed on the way out."""
+
+
+def _terminate(signum: int, frame: object) -> None:
+    raise Terminated
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; returns the exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(arguments, prog_name="neglm", standalone_mode=False)
+        sys.stdout.flush()
+        if code == INTERRUPTED:
+            console.error("interrupted")
+        return code if isinstance(code, int) else DONE
+    except typer.TyperException as error:  # the options are wrong
+        console.error(f"{error.format_message()} See `{_command(error)} --help`.")
+        return WRONG_USAGE
+    except NeglmError as error:
+        _explain(str(error))
+    except MemoryError:
+        _explain("there is not enough memory: close other programs, or use fewer --threads and less --memory")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Terminated:
+        console.error("terminated")
+        return TERMINATED
+    except Exception as error:
+        _explain(f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints")
+    return FAILED
+
+
+def _explain(sentence: str) -> None:
+    if console.debug:
+        traceback.print_exc()
+    console.error(sentence)
+
+
+def _command(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context else "neglm"
+
+
+def main() -> None:
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or FAILED
+    # Taking the compiler apart in good order costs 0.15 s and gains nothing.
+    os._exit(code)

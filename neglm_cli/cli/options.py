@@ -1,0 +1,70 @@
+"""Options that several subcommands have, and how their values are read."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from neglm_cli.cli.console import console
+
+INPUT, OUTPUT, RUNTIME = "Input", "Output", "Runtime"
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LEAST_MEMORY = 1 << 20
+
+
+def _set_quiet(value: bool) -> bool:
+    console.quiet = value
+    return value
+
+
+def _set_debug(value: bool) -> bool:
+    console.debug = value
+    return value
+
+
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads to work with.", show_default="all cores", metavar="N", rich_help_panel=RUNTIME),
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        help="Memory for tables, as a share of the machine (50%) or a size (500M, 2G); at least 1M. More goes to disk.",
+        metavar="SIZE",
+        rich_help_panel=RUNTIME,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Print errors only (and JSON, if asked for).", callback=_set_quiet, rich_help_panel=RUNTIME
+    ),
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show where an error comes from.", callback=_set_debug, rich_help_panel=RUNTIME)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", rich_help_panel=OUTPUT)]
+
+
+def thread_count(threads: int | None) -> int:
+    from neglm_cli.text.parallel import usable_cores
+
+    return threads or usable_cores()
+
+
+def memory_size(text: str) -> int:
+    """Bytes, from a size with a unit or a share of the machine's memory."""
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text):
+        if not 0 < float(match[1]) <= 100:
+            raise typer.BadParameter(f"--memory {text} is not between 0 and 100 %.")
+        return int(float(match[1]) / 100 * _machine_memory())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if not match or (size := int(float(match[1]) * UNITS[match[2].upper()])) < LEAST_MEMORY:
+        raise typer.BadParameter(f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%.")
+    return size
+
+
+def _machine_memory() -> int:
+    import os
+
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

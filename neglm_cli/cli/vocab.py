@@ -1,0 +1,180 @@
+"""`neglm vocab`: count words and write a vocabulary."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.options import (
+    INPUT, OUTPUT, Debug, Json, Memory, Quiet, Threads, memory_size, thread_count,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from neglm_cli.text.vocabulary import Vocabulary
+
+STANDARD_OUTPUT = "-"
+
+
+@subcommand(
+    "vocab",
+    ("neglm vocab corpus.txt", "Count the words of a text; writes vocab.safetensors."),
+    ("neglm vocab --min-count 3 --max-size 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
+    ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm reads compressed files by itself, too.)"),
+    ("neglm vocab corpus.txt --text --output - | head", "The most frequent words, as text."),
+    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The vocabulary of both texts together."),
+    ("neglm vocab --merge words.tsv", "Make a vocabulary of a list of words and counts."),
+)
+def vocab(
+    corpus: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CORPUS...",
+            help="Text files, plain or compressed (gzip, bzip2, xz, zstd); - is standard input. With --merge: vocabularies.",
+            show_default=False,
+        ),
+    ],
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Leave out words that occur less often.", metavar="N", rich_help_panel=INPUT)
+    ] = 1,
+    max_size: Annotated[
+        int | None,
+        typer.Option(
+            min=3,
+            help="Keep so many words at most, the most frequent ones, <unk> and <eos> among them.",
+            show_default="no limit",
+            metavar="N",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge",
+            help="The arguments are vocabularies, not texts: make one of them, exactly that of all their texts together. "
+            "Reads vocabulary files, and text as --text and --word2vec write it.",
+            rich_help_panel=INPUT,
+        ),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; - is standard output.",
+            show_default="vocab.safetensors; vocab.txt for text",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Write text: word TAB count lines.", rich_help_panel=OUTPUT)
+    ] = False,
+    word2vec: Annotated[
+        bool,
+        typer.Option(
+            "--word2vec",
+            help="Write text in the form of word2vec's -save-vocab: a blank instead of the tab, </s> for <eos>.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    top: Annotated[
+        int, typer.Option(min=0, help="Show so many of the most frequent words.", metavar="N", rich_help_panel=OUTPUT)
+    ] = 10,
+    json: Json = False,
+    threads: Threads = None,
+    memory: Memory = "50%",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Count the words of a text and write its vocabulary.
+
+    Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as
+    the word <eos>. Words that are left out are counted as <unk>, which is always in the vocabulary, as is <eos>.
+    A text that has <unk> in it adds to the same word. Words are ordered by count, then by their bytes.
+
+    The vocabulary remembers its corpus, so that `neglm embed` and `neglm train-lm` find it. The same text gives
+    the same file, byte for byte, whatever the threads and the memory. Counts are exact: a table that
+    outgrows --memory continues on disk, in TMPDIR.
+    """
+    if text and word2vec:
+        raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
+    budget = memory_size(memory)
+    console.announce_compiling()
+    from neglm_cli.text import wordlist
+
+    vocabulary, seconds = (_merged if merge else _counted)(corpus, min_count, max_size, thread_count(threads), budget)
+    path = output or ("vocab.txt" if text or word2vec else "vocab.safetensors")
+    if text or word2vec:
+        wordlist.save(vocabulary, path, word2vec)
+    else:
+        vocabulary.save(path)
+    summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)}
+    if path == STANDARD_OUTPUT:
+        console.note(_as_text(summary))
+    elif json:
+        console.json(summary)
+    elif not quiet:
+        console.result(_as_text(summary))
+
+
+def _counted(
+    paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int
+) -> tuple["Vocabulary", float]:
+    from neglm_cli.text.count import counting
+    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.vocabulary import build
+
+    corpus = open_corpus(paths)
+    with (
+        Progress("counting words", corpus.size) as progress,
+        counting(corpus, threads, memory, progress.advance) as counts,
+    ):
+        if counts.runs:
+            console.note(f"the word table outgrew --memory: {counts.runs} sorted runs went to disk")
+        return build(counts, min_count, max_size), progress.seconds
+
+
+def _merged(
+    paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int
+) -> tuple["Vocabulary", float]:
+    from neglm_cli.text.vocabulary import build, merge
+    from neglm_cli.text.wordlist import read_counts
+
+    progress = Progress("merging", None)
+    return build(merge([read_counts(path) for path in paths]), min_count, max_size), progress.seconds
+
+
+def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
+    return {
+        "output": path,
+        "vocabulary": len(vocabulary),
+        "lines": vocabulary.lines,
+        "words": vocabulary.tokens,
+        "distinct": vocabulary.distinct,
+        "cut_words": vocabulary.cut_words,
+        "cut_tokens": vocabulary.cut_tokens,
+        "coverage": vocabulary.coverage,
+        "most_frequent": [
+            [vocabulary[i].decode(errors="backslashreplace"), int(vocabulary.counts[i])]
+            for i in range(min(top, len(vocabulary)))
+        ],
+    }
+
+
+def _as_text(summary: dict[str, Any]) -> str:
+    name = "the vocabulary" if summary["output"] == STANDARD_OUTPUT else summary["output"]
+    kept = summary["distinct"] - summary["cut_words"]
+    rows = [
+        ("lines", f"{summary['lines']:,}"),
+        ("words", f"{summary['words']:,}"),
+        ("distinct words", f"{summary['distinct']:,}"),
+        ("kept", f"{kept:,}, which cover {summary['coverage']:.2%} of the text"),
+        ("left out", f"{summary['cut_words']:,}, counted {summary['cut_tokens']:,} times as <unk>"),
+    ]
+    lines = [f"{name}: {summary['vocabulary']:,} words, with <unk> and <eos>"]
+    lines += [f"  {label:<16}{value}" for label, value in rows]
+    if summary["most_frequent"]:
+        words = "  ".join(f"{word} {count:,}" for word, count in summary["most_frequent"])
+        lines.append(f"  {'most frequent':<16}{words}")
+    return "\n".join(lines)

@@ -1,0 +1,281 @@
+"""Reading and writing neglm files: safetensors with a known set of fields and a checksum over everything.
+
+The `safetensors` package reads and validates. Writing is done here, because that package keeps the
+metadata in a hash map: the order of its fields, and so the bytes of the file, change from run to run.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import xxhash
+from safetensors import SafetensorError, safe_open
+
+from neglm_cli import __version__
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.output import STANDARD_STREAM, writing
+from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Kind
+
+SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
+NO_CHECKSUM = "0" * 32
+CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string: its quotes would be escaped
+GROWING_ROOM = 256  # more bytes than numbers and blanks can add to a header that is written last
+READ_SIZE = 8 << 20
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file that was read: its kind, its fields with their types, its tensors, and the checksum that names it."""
+
+    kind: str
+    fields: Fields
+    tensors: dict[str, np.ndarray]
+    checksum: str
+    path: str
+    size: int
+
+
+def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray]) -> str:
+    """Write a file of this kind; returns its checksum. The same contents give the same bytes."""
+    arrays = {tensor.name: np.ascontiguousarray(tensors[tensor.name]) for tensor in _by_alignment(KINDS[kind])}
+    data_digest = xxhash.xxh3_128()
+    for array in arrays.values():
+        data_digest.update(array.reshape(-1).view(np.uint8).data)
+    header, checksum = _header(kind, fields, {name: array.shape for name, array in arrays.items()}, data_digest.digest())
+    with writing(path) as file:
+        file.write(header)
+        for array in arrays.values():
+            flat = array.reshape(-1).view(np.uint8)
+            for start in range(0, flat.size, READ_SIZE):
+                file.write(flat[start : start + READ_SIZE].data)
+    return checksum
+
+
+class GrowingTensor:
+    """The one tensor of a file whose length is known only at the end; see `write_growing`."""
+
+    def __init__(self, file: BinaryIO, dtype: str) -> None:
+        self._file = file
+        self._dtype = np.dtype(dtype)
+        self.digest = xxhash.xxh3_128()
+        self.length = 0
+
+    def append(self, values: np.ndarray) -> None:
+        data = np.ascontiguousarray(values, self._dtype).view(np.uint8).data
+        self._file.write(data)
+        self.digest.update(data)
+        self.length += len(values)
+
+
+@contextmanager
+def write_growing(path: str | os.PathLike[str], kind: str, fields: Fields) -> Iterator[GrowingTensor]:
+    """Write a file of one 1-d tensor piece by piece.
+
+    Numbers and fingerprints in `fields` may be mended until the end of the block: the header is written
+    last, into room that is set aside. Until then the file starts with zeros, which no reader takes for a file.
+    """
+    (tensor,) = KINDS[kind].tensors
+    with writing(path) as file:
+        room = len(_header(kind, fields, {tensor.name: (0,)}, b"")[0]) + GROWING_ROOM
+        file.write(b"\0" * room)
+        growing = GrowingTensor(file, tensor.dtype)
+        yield growing
+        header, _ = _header(kind, fields, {tensor.name: (growing.length,)}, growing.digest.digest(), room)
+        file.seek(0)
+        file.write(header)
+
+
+def read(path: str | os.PathLike[str], kind: str | None = None, name: str | None = None) -> Stored:
+    """Read a file and verify it. With `kind`, any other kind is refused; `name` is what messages call the file."""
+    with seekable(os.fspath(path)) as (location, own_name):
+        name = name or own_name
+        try:
+            header, size = _read_header(location, name)
+            fields = _fields(header, name, kind)
+            _verify_checksum(location, name)
+            with safe_open(location, framework="numpy") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}
+        except SafetensorError as error:
+            raise NeglmError(f"{name} is damaged: {error}; make it again") from error
+        except OSError as error:
+            raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+    _check_tensors(KINDS[fields["kind"]], tensors, name)
+    return Stored(fields["kind"], fields, tensors, fields["checksum"], name, size)
+
+
+def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
+    """The fields and the one tensor of a file, memory-mapped: nothing is read, so the checksum is not verified."""
+    name = os.fspath(path)
+    header, size = _read_header(name, name)
+    fields = _fields(header, name, kind)
+    (tensor,) = KINDS[kind].tensors
+    entry = header[tensor.name]
+    start, end = (size - _data_size(header) + offset for offset in entry["data_offsets"])
+    if end > size or end - start != entry["shape"][0] * np.dtype(tensor.dtype).itemsize:
+        raise NeglmError(f"{name} is cut short; make it again")
+    if start == end:
+        return fields, np.empty(0, tensor.dtype)
+    return fields, np.memmap(name, tensor.dtype, "r", start, (entry["shape"][0],))
+
+
+def is_stored(path: str | os.PathLike[str]) -> bool:
+    """Whether the file looks like safetensors: a JSON object behind eight bytes of length."""
+    with open(path, "rb") as file:
+        return file.read(9)[8:] == b"{"
+
+
+# --- the header ---------------------------------------------------------------------------------------
+
+
+def _by_alignment(kind: Kind) -> list[Any]:
+    """Wide types first, so that every tensor starts at a multiple of its item size."""
+    return sorted(kind.tensors, key=lambda tensor: (-np.dtype(tensor.dtype).itemsize, tensor.name))
+
+
+def _header(
+    kind: str, fields: Fields, shapes: Mapping[str, tuple[int, ...]], data_digest: bytes, size: int | None = None
+) -> tuple[bytes, str]:
+    """The bytes before the data, padded with blanks to `size` if it is given, and the file's checksum."""
+    everything = {
+        "checksum": NO_CHECKSUM,
+        "format": "neglm",
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "tool_version": __version__,
+    } | fields
+    header: dict[str, Any] = {
+        "__metadata__": {
+            field.name: _to_text(everything[field.name], field.type) for field in (*COMMON_FIELDS, *KINDS[kind].fields)
+        }
+    }
+    position = 0
+    for tensor in _by_alignment(KINDS[kind]):
+        shape = shapes[tensor.name]
+        end = position + int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
+        dtype = SAFETENSORS_DTYPE[tensor.dtype]
+        header[tensor.name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
+    padded = text.ljust(size - 8 if size else -(-len(text) // 8) * 8)
+    raw = len(padded).to_bytes(8, "little") + padded
+    checksum = _checksum(raw, data_digest)
+    return raw.replace(CHECKSUM_MARK + NO_CHECKSUM.encode(), CHECKSUM_MARK + checksum.encode(), 1), checksum
+
+
+def _checksum(header_without: bytes, data_digest: bytes) -> str:
+    return xxhash.xxh3_128(header_without + data_digest).hexdigest()
+
+
+def _to_text(value: Any, type_: str) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True) if type_ == "JSON" else str(value)
+
+
+def _from_text(text: str, type_: str) -> Any:
+    return {"JSON": json.loads, "integer": int, "text": str}[type_](text)
+
+
+def _data_size(header: Mapping[str, Any]) -> int:
+    return max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+
+
+def _raw_header(file: BinaryIO, name: str) -> bytes:
+    """The bytes before the data."""
+    file_size = os.fstat(file.fileno()).st_size
+    length = file.read(8)
+    if file_size == 0:
+        raise NeglmError(f"{name} is empty")
+    size = int.from_bytes(length, "little")
+    if len(length) < 8 or file.read(1) != b"{":
+        raise NeglmError(f"{name} is not a neglm file")
+    if 8 + size > file_size:
+        raise NeglmError(f"{name} is cut short; make it again")
+    file.seek(0)
+    return file.read(8 + size)
+
+
+def _read_header(location: str, name: str) -> tuple[dict[str, Any], int]:
+    """The parsed header, and the size that the file has and should have."""
+    with open(location, "rb") as file:
+        raw = _raw_header(file, name)
+        size = os.fstat(file.fileno()).st_size
+    try:
+        header = json.loads(raw[8:])
+        expected = len(raw) + _data_size(header)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise NeglmError(f"{name} is damaged: its header is unreadable; make it again") from error
+    if size != expected:
+        what = "is cut short" if size < expected else "has bytes behind its end"
+        raise NeglmError(f"{name} {what} ({size:,} bytes of {expected:,}); make it again")
+    return header, size
+
+
+def _fields(header: Mapping[str, Any], name: str, kind: str | None) -> Fields:
+    """The metadata with their types, for a file of a version and kind that this neglm knows."""
+    metadata = header.get("__metadata__")
+    if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
+        raise NeglmError(f"{name} is a safetensors file, but not one of neglm's")
+    try:
+        version = int(metadata["format_version"])
+        if version > FORMAT_VERSION:
+            raise NeglmError(
+                f"{name} has format version {version} and this neglm reads up to {FORMAT_VERSION}: "
+                f"it was written by neglm {metadata['tool_version']}; upgrade neglm"
+            )
+        found = metadata["kind"]
+        if kind is not None and found != kind:
+            raise NeglmError(f"{name} is {_a(found)}, not {_a(kind)}")
+        return {f.name: _from_text(metadata[f.name], f.type) for f in (*COMMON_FIELDS, *KINDS[found].fields)}
+    except (KeyError, ValueError, TypeError) as error:
+        raise NeglmError(f"{name} is damaged: its metadata are not those of a neglm file; make it again") from error
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _verify_checksum(location: str, name: str) -> None:
+    with open(location, "rb") as file:
+        raw = _raw_header(file, name)
+        data_digest = xxhash.xxh3_128()
+        while block := file.read(READ_SIZE):
+            data_digest.update(block)
+    start = raw.find(CHECKSUM_MARK) + len(CHECKSUM_MARK)
+    end = start + len(NO_CHECKSUM)
+    without = raw[:start] + NO_CHECKSUM.encode() + raw[end:]
+    if _checksum(without, data_digest.digest()).encode() != raw[start:end]:
+        raise NeglmError(f"{name} is damaged: its checksum does not match its contents; make it again")
+
+
+def _check_tensors(kind: Kind, tensors: Mapping[str, np.ndarray], name: str) -> None:
+    for tensor in kind.tensors:
+        array = tensors.get(tensor.name)
+        if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape):
+            raise NeglmError(f"{name} is damaged: tensor `{tensor.name}` is missing or of the wrong type; make it again")
+
+
+@contextmanager
+def seekable(path: str) -> Iterator[tuple[str, str]]:
+    """A path that can be read twice, and the name to call it by. A pipe or standard input goes through a temporary file."""
+    name = "standard input" if path == STANDARD_STREAM else path
+    if path != STANDARD_STREAM and not Path(path).exists():
+        raise NeglmError(f"{name} does not exist")
+    if Path(path).is_dir():
+        raise NeglmError(f"{name} is a directory, not a file")
+    if path != STANDARD_STREAM and Path(path).is_file():
+        yield path, name
+        return
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
+        with open(sys.stdin.fileno() if path == STANDARD_STREAM else path, "rb", closefd=path != STANDARD_STREAM) as pipe:
+            while block := pipe.read(READ_SIZE):
+                copy.write(block)
+        copy.flush()
+        yield copy.name, name

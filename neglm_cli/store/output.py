@@ -1,0 +1,68 @@
+"""Output files are there whole or not at all: written beside their place, fsynced, then renamed."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from neglm_cli.errors import NeglmError
+
+STANDARD_STREAM = "-"
+
+
+def write_error(name: str, error: OSError) -> NeglmError:
+    """The sentence for an output that could not be written."""
+    return NeglmError(f"cannot write {name}: {error.strerror or error}; nothing was changed")
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its name only when all has gone well. `-` is standard output."""
+    name = os.fspath(path)
+    if name == STANDARD_STREAM:
+        if sys.stdout.isatty():
+            raise NeglmError("refusing to write a binary file to the terminal: redirect it, or name a file with --output")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(name).resolve()  # a symbolic link stays one, and its target is replaced
+    try:
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            if target.is_dir():
+                raise NeglmError(f"cannot write {name}: it is a directory")
+            with open(target, "wb") as device:  # /dev/null, a named pipe: nothing to rename
+                yield device
+        else:
+            yield from _replacing(target)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise write_error(name, error) from error
+
+
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.incomplete")
+    try:
+        with open(temporary, "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+        _sync_directory(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the renaming itself durable; not every system can open a directory."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

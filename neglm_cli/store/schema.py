@@ -1,0 +1,82 @@
+"""What each kind of neglm file holds.
+
+The reader checks files against these tables and `neglm-format(5)` is printed from them, so neither can
+say something that the other does not.
+"""
+
+from typing import NamedTuple
+
+FORMAT_VERSION = 1
+
+
+class Tensor(NamedTuple):
+    name: str
+    dtype: str  # NumPy's name
+    shape: tuple[str, ...]  # one letter or expression per dimension, see LETTERS
+    meaning: str
+
+
+class Field(NamedTuple):
+    name: str
+    type: str  # "text", "integer", or "JSON"
+    meaning: str
+
+
+class Kind(NamedTuple):
+    meaning: str
+    tensors: tuple[Tensor, ...]
+    fields: tuple[Field, ...]
+
+
+LETTERS = {
+    "V": "number of words in the vocabulary",
+    "N": "number of words in the corpus, with one end of sentence per line",
+    "W": "length of all the vocabulary's words together, in bytes",
+}
+
+COMMON_FIELDS = (
+    Field("checksum", "text", "32 hexadecimal digits; see CHECKSUM"),
+    Field("format", "text", "always `neglm`"),
+    Field("format_version", "integer", f"{FORMAT_VERSION}; a reader refuses a file with a higher number"),
+    Field("kind", "text", "what the file is: one of the kinds below"),
+    Field("tool_version", "text", "version of neglm that wrote the file"),
+)
+
+CORPUS = Field(
+    "corpus",
+    "JSON",
+    "list of the files it was counted from, in order, each an object with `path` (relative to this file's "
+    "directory where possible; null for standard input), `size` in bytes and `fingerprint`; see FINGERPRINT",
+)
+
+KINDS = {
+    "vocabulary": Kind(
+        "words with their counts, the most frequent first; words of equal count in the order of their bytes. "
+        "A word's place in that order is its id. `<unk>` and `<eos>` are always among them",
+        (
+            Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
+            Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
+            Tensor("counts", "int64", ("V",), "how often each word occurs; never 0"),
+        ),
+        (
+            Field("arguments", "JSON", "object with `min_count` and `max_size` (null: no limit)"),
+            CORPUS,
+            Field("lines", "integer", "lines of the corpus"),
+            Field("tokens", "integer", "words of the corpus, without ends of line"),
+            Field("distinct", "integer", "different words of the corpus"),
+            Field("cut_words", "integer", "different words that were left out; their counts went to `<unk>`"),
+            Field("cut_tokens", "integer", "how often these occur"),
+            Field("unknown_in_text", "integer", "how often the text itself has `<unk>`; the count is at least 1"),
+        ),
+    ),
+    "encoded corpus": Kind(
+        "a corpus as word ids: a cache that `neglm` makes, checks and may remake; safe to delete",
+        (Tensor("ids", "int32", ("N",), "the id of every word, with that of `<eos>` at the end of every line"),),
+        (
+            CORPUS,
+            Field("vocabulary", "text", "XXH3-128 of the vocabulary's tensors `offsets` and `words`, whose ids these are"),
+            Field("lines", "integer", "lines of the corpus"),
+            Field("modified", "JSON", "list of the files' modification times in nanoseconds, in order"),
+        ),
+    ),
+}

@@ -1,0 +1,1 @@
+"""Corpora: opening, splitting into words, counting, vocabulary, streams of ids."""

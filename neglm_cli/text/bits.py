@@ -1,0 +1,95 @@
+"""The few machine operations that Numba has no name for, as LLVM intrinsics.
+
+They are what makes the tokeniser fast: 64 bytes are classified at once, words are hashed and compared
+8 bytes at a time. LLVM turns the vectors into whatever the machine has (AVX2, NEON, plain SSE2).
+
+Every load reads a whole vector, so each byte buffer that reaches a kernel carries PADDING spare bytes
+behind its contents.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+PADDING = 64  # bytes that may be read behind the end of a buffer
+
+
+def _pointer(context, builder, array_type, array, index, pointee):
+    """Address of array[index], as a pointer to `pointee`."""
+    data = context.make_array(array_type)(context, builder, array).data
+    address = builder.gep(data, [index])
+    return builder.bitcast(address, pointee.as_pointer())
+
+
+@intrinsic
+def load64(typingctx, buffer, index):
+    """The 8 bytes at buffer[index:], little-endian, at any alignment."""
+    signature = types.uint64(buffer, types.int64)
+
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(64))
+        return builder.load(pointer, align=1)
+
+    return signature, codegen
+
+
+
+@intrinsic
+def whitespace64(typingctx, buffer, index):
+    """Two masks of the 64 bytes at buffer[index:]: which are ASCII white space, and which are newlines."""
+    signature = types.UniTuple(types.uint64, 2)(buffer, types.int64)
+    lanes = ir.VectorType(ir.IntType(8), 64)
+
+    def constant(byte):
+        return ir.Constant(lanes, [byte] * 64)
+
+    def codegen(context, builder, signature, args):
+        pointer = _pointer(context, builder, signature.args[0], *args, lanes)
+        block = builder.load(pointer, align=1)
+        # \t \n \v \f \r are 9 to 13: one unsigned comparison after moving 9 to 0.
+        control = builder.icmp_unsigned("<", builder.sub(block, constant(9)), constant(5))
+        blank = builder.icmp_unsigned("==", block, constant(32))
+        newline = builder.icmp_unsigned("==", block, constant(10))
+        masks = [builder.bitcast(m, ir.IntType(64)) for m in (builder.or_(control, blank), newline)]
+        return context.make_tuple(builder, signature.return_type, masks)
+
+    return signature, codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, mask):
+    """Index of the lowest set bit; 64 if there is none."""
+    signature = types.int64(types.uint64)
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return signature, codegen
+
+
+@intrinsic
+def bit_count(typingctx, mask):
+    """How many bits are set."""
+    signature = types.int64(types.uint64)
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return signature, codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    """Start fetching array[index] into the cache: the table look-ups of the next words overlap with this one's."""
+    signature = types.void(array, types.int64)
+
+    def codegen(context, builder, signature, args):
+        i32 = ir.IntType(32)
+        pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(8))
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        read, keep, data_cache = (ir.Constant(i32, value) for value in (0, 3, 1))
+        builder.call(function, [pointer, read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return signature, codegen

@@ -1,0 +1,105 @@
+"""Sorting words: by their bytes, as Python compares `bytes`."""
+
+import numpy as np
+
+from neglm_cli.kernels import inlined, kernel
+from neglm_cli.text.bits import load64
+
+EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
+EVEN_PAIRS = np.uint64(0x0000FFFF0000FFFF)
+
+
+@inlined
+def big_endian(word):
+    """The same 8 bytes, the first one most significant: integers then compare like the bytes."""
+    word = (word & EVEN_BYTES) << np.uint64(8) | (word >> np.uint64(8)) & EVEN_BYTES
+    word = (word & EVEN_PAIRS) << np.uint64(16) | (word >> np.uint64(16)) & EVEN_PAIRS
+    return word << np.uint64(32) | word >> np.uint64(32)
+
+
+@inlined
+def compare(letters, i, i_length, j, j_length):
+    """Negative, zero or positive, as letters[i:i+i_length] is less than, equal to or greater than the other word."""
+    common = min(i_length, j_length)
+    step = 0
+    while step + 8 <= common:
+        a, b = load64(letters, i + step), load64(letters, j + step)
+        if a != b:
+            return -1 if big_endian(a) < big_endian(b) else 1
+        step += 8
+    while step < common:
+        a, b = letters[i + step], letters[j + step]
+        if a != b:
+            return -1 if a < b else 1
+        step += 1
+    return i_length - j_length
+
+
+@kernel
+def prefixes(entries, offsets, letters):
+    """The first 8 bytes of each of these words as a number that sorts like them; short words are filled with zeros."""
+    keys = np.empty(entries.size, np.uint64)
+    for i in range(entries.size):
+        start = offsets[entries[i]]
+        length = offsets[entries[i] + 1] - start
+        key = big_endian(load64(letters, start))
+        if length < 8:
+            unused = np.uint64(64 - 8 * length)
+            key = (key >> unused) << unused if length else np.uint64(0)
+        keys[i] = key
+    return keys
+
+
+@kernel
+def sort_ties(order, keys, offsets, letters):
+    """Sort the stretches of `order` with equal keys (keys[i] is that of order[i]) by whole words.
+
+    Merge sort: where many words share a beginning, a stretch is long.
+    """
+    scratch = np.empty_like(order)
+    first = 0
+    while first < order.size:
+        last = first + 1
+        while last < order.size and keys[last] == keys[first]:
+            last += 1
+        width = 1
+        while width < last - first:
+            for left in range(first, last, 2 * width):
+                middle, right = min(left + width, last), min(left + 2 * width, last)
+                i, j = left, middle
+                for k in range(left, right):
+                    take_left = j == right
+                    if i < middle and j < right:
+                        a, b = order[i], order[j]
+                        take_left = compare(letters, offsets[a], offsets[a + 1] - offsets[a],
+                                            offsets[b], offsets[b + 1] - offsets[b]) <= 0  # fmt: skip
+                    if take_left:
+                        scratch[k] = order[i]
+                        i += 1
+                    else:
+                        scratch[k] = order[j]
+                        j += 1
+            order[first:last] = scratch[first:last]
+            width *= 2
+        first = last
+
+
+def byte_order(entries: np.ndarray, offsets: np.ndarray, letters: np.ndarray) -> np.ndarray:
+    """These entries in the order of their words' bytes."""
+    keys = prefixes(entries, offsets, letters)
+    order = np.argsort(keys)
+    result = entries[order]
+    sort_ties(result, keys[order], offsets, letters)
+    return result
+
+
+@kernel
+def gather(order, offsets, letters, new_offsets, new_letters):
+    """Copy the words, in this order, to new arrays."""
+    end = 0
+    new_offsets[0] = 0
+    for i in range(order.size):
+        start, stop = offsets[order[i]], offsets[order[i] + 1]
+        new_letters[end : end + stop - start] = letters[start:stop]
+        end += stop - start
+        new_offsets[i + 1] = end

@@ -1,0 +1,31 @@
+"""Threads for kernels that release the interpreter's lock."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """Like `map`, on threads: results come in order, and no more than a few items are under way at a time."""
+    remaining = iter(items)
+    pending: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(threads)
+    try:
+        pending.extend(pool.submit(function, item) for item in islice(remaining, 2 * threads))
+        while pending:
+            result = pending.popleft().result()
+            pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
+            yield result
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

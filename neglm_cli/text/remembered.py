@@ -1,0 +1,69 @@
+"""The corpus that a file remembers: where it is, and whether it is still the same."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.fingerprint import combine
+from neglm_cli.text.parallel import ordered_map
+from neglm_cli.text.source import STANDARD_INPUT, Block, Corpus, Range, Source, open_corpus
+
+
+def path_relative_to(home: str, path: str | None) -> str | None:
+    """The path as stored in the file `home`: relative to the directory of that file, where there is such a path."""
+    if path is None:
+        return None
+    absolute = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    try:
+        return os.path.relpath(absolute, _directory(home))
+    except ValueError:  # on another drive
+        return absolute
+
+
+def path_from(home: str, stored: str | None) -> str | None:
+    """The path to open, from the one stored in the file `home`."""
+    return None if stored is None else os.path.relpath(os.path.join(_directory(home), stored))
+
+
+def _directory(home: str) -> str:
+    return os.getcwd() if home == STANDARD_INPUT else os.path.dirname(os.path.realpath(home))
+
+
+def reopen(files: Sequence[dict[str, Any]], home: str, threads: int) -> Corpus:
+    """The corpus that `home` (a vocabulary, say) was made from; refused if it has gone or changed."""
+    if not files:
+        raise NeglmError(f"{home} remembers no corpus: name one")
+    for file in files:
+        if file["path"] is None:
+            raise NeglmError(f"{home} was made from standard input, which cannot be read again: name a corpus")
+        state = corpus_state(file)
+        if state != "there":
+            raise _not_the_same(file["path"], state, home)
+    corpus = open_corpus([file["path"] for file in files])
+    for file, source in zip(files, corpus.sources, strict=True):
+        if fingerprint(source, threads) != file["fingerprint"]:
+            raise _not_the_same(file["path"], "changed", home)
+    return corpus
+
+
+def corpus_state(file: dict[str, Any]) -> str:
+    """`there`, `gone` or `changed`, as far as a look at the file's size can tell; nothing is read."""
+    try:
+        return "there" if os.stat(file["path"]).st_size == file["size"] else "changed"
+    except OSError:
+        return "gone"
+
+
+def _not_the_same(path: str, state: str, home: str) -> NeglmError:
+    return NeglmError(f"{path}, the corpus of {home}, has {state}: name a corpus, or make {home} again with `neglm vocab`")
+
+
+def fingerprint(source: Source, threads: int) -> str:
+    """The fingerprint of a file as it is on disk."""
+    raw = Source(source.path, source.size, plain=True)  # compressed or not: its own bytes count
+
+    def digest(piece: Block | Range) -> bytes:
+        return piece.load().digests[0]
+
+    return combine(ordered_map(digest, raw.pieces(), threads))

@@ -1,0 +1,314 @@
+"""Opening corpora: files and standard input, plain or compressed, as blocks of whole words.
+
+A plain file is cut into byte ranges that any thread can read; a compressed one, or a pipe, is read by a
+thread of its own, beside those that work on what it has read. Either way what comes out is the same: blocks
+in the order of the text, cut between words, and a newline at the end of every line, the last one too.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import queue
+import re
+import stat
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import xxhash
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.bits import PADDING
+from neglm_cli.text.fingerprint import BLOCK, BlockDigests
+from neglm_cli.text.tokens import SPACE, first_space, last_space
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+STANDARD_INPUT = "-"
+NEWLINE = ord("\n")
+QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
+
+MAGIC_SIZE = 10
+COMPRESSIONS: tuple[tuple[str, "re.Pattern[bytes]", Callable[[Any], Any]], ...] = (
+    ("gzip", re.compile(rb"\x1f\x8b\x08"), gzip.open),
+    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),
+    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.open),
+    ("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), zstd.open),
+)
+BROKEN_COMPRESSION = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
+
+
+@dataclass
+class Block:
+    """text[:length] holds whole words of one file; PADDING bytes follow."""
+
+    source: "Source"
+    text: np.ndarray
+    length: int
+    read: int  # bytes of the file on disk that were read for it
+    digests: list[bytes] = field(default_factory=list)  # of blocks of the file on disk, see `fingerprint`
+
+    def load(self) -> "Block":
+        return self
+
+
+@dataclass(frozen=True)
+class Range:
+    """A block of a plain file that is still to be read: the words that start in bytes start to stop."""
+
+    source: "Source"
+    start: int
+    stop: int
+
+    def load(self) -> Block:
+        wanted = self.stop - self.start
+        before = min(self.start, 1)  # the byte before tells whether a word reaches into this range
+        text = np.empty(before + wanted + 1 + PADDING, np.uint8)
+        try:
+            with open(self.source.path, "rb", buffering=0) as file:
+                file.seek(self.start - before)
+                length = _read_all(file, text[: before + wanted].data)
+                if length < before + wanted:
+                    raise NeglmError(f"{self.source.name} became shorter while it was read: wait until it is complete")
+                digest = xxhash.xxh3_128_digest(text[before:length].data)
+                last_byte = text[length - 1]
+                begin = before
+                if before and not SPACE[text[0]]:
+                    begin = first_space(text, 1, length)
+                if begin < length and self.stop < self.source.size and not SPACE[last_byte]:
+                    text, length = _finish_word(file, text[:length])
+        except OSError as error:
+            raise self.source.unreadable(error) from error
+        if self.stop == self.source.size and last_byte != NEWLINE:
+            text[length] = NEWLINE
+            length += 1
+        return Block(self.source, text[begin:], length - begin, wanted, [digest])
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file of a corpus, or standard input. The same file named twice makes two."""
+
+    path: str
+    size: int  # bytes on disk; -1 if only reading to the end tells
+    plain: bool  # a regular file that is not compressed: can be read from any place
+
+    @property
+    def name(self) -> str:
+        return "standard input" if self.path == STANDARD_INPUT else self.path
+
+    def unreadable(self, error: OSError) -> NeglmError:
+        return NeglmError(f"cannot read {self.name}: {error.strerror or error}")
+
+    def pieces(self) -> Iterator[Block | Range]:
+        """The file's text in order, each piece to be `load`ed by the thread that needs it."""
+        return self.ranges(BLOCK) if self.plain else _read_beside(self._stream())
+
+    def ranges(self, size: int) -> Iterator[Range]:
+        """A plain file in ranges of this size."""
+        return (Range(self, start, min(start + size, self.size)) for start in range(0, self.size, size))
+
+    def _stream(self) -> Iterator[Block]:
+        """Read, decompress and cut into blocks between words."""
+        try:
+            with _open_raw(self.path) as file:
+                raw = _Raw(file)
+                kind, text = _decompressed(raw)
+                try:
+                    yield from self._cut(text, raw)
+                except EOFError as error:
+                    raise NeglmError(f"{self.name} is cut short: its {kind} data end too early") from error
+                except BROKEN_COMPRESSION as error:
+                    raise NeglmError(f"{self.name} is damaged: {kind} says {error}") from error
+        except OSError as error:
+            raise self.unreadable(error) from error
+
+    def _cut(self, text: BinaryIO, raw: "_Raw") -> Iterator[Block]:
+        pieces: list[np.ndarray] = []  # an unfinished word: the end of a block, and blocks without white space
+        last_byte = NEWLINE
+        read = 0
+        while True:
+            buffer = np.empty(BLOCK, np.uint8)
+            length = _read_all(text, buffer.data)
+            if length == 0:
+                break
+            last_byte = int(buffer[length - 1])
+            end = last_space(buffer, 0, length)
+            if end:
+                yield self._block([*pieces, buffer[:end]], raw.count - read, [])
+                read = raw.count
+                pieces = []
+            if end < length:
+                pieces.append(buffer[end:length])
+        if last_byte != NEWLINE:
+            pieces.append(np.array([NEWLINE], np.uint8))
+        yield self._block(pieces, raw.count - read, raw.digests.finish())
+
+    def _block(self, pieces: list[np.ndarray], read: int, digests: list[bytes]) -> Block:
+        text = np.concatenate([*pieces, np.empty(PADDING, np.uint8)])
+        return Block(self, text, len(text) - PADDING, read, digests)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Files that are read one after the other as one text."""
+
+    sources: tuple[Source, ...]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes on disk, if they are known."""
+        sizes = [source.size for source in self.sources]
+        return None if -1 in sizes else sum(sizes)
+
+    @property
+    def name(self) -> str:
+        """What to call it in a sentence."""
+        first, *others = self.sources
+        return first.name + (f" and {len(others)} more" if others else "")
+
+    def pieces(self) -> Iterator[Block | Range]:
+        for source in self.sources:
+            yield from source.pieces()
+
+
+def open_corpus(paths: Sequence[str]) -> Corpus:
+    """The corpus of these files, `-` being standard input; refused if one cannot be read or all are empty."""
+    corpus = Corpus(tuple(_open_source(os.fspath(path)) for path in paths))
+    if corpus.size == 0:
+        raise NeglmError(f"{corpus.name} is empty: there are no words to read")
+    if sum(source.path == STANDARD_INPUT for source in corpus.sources) > 1:
+        raise NeglmError("standard input (-) can be read only once: name it once")
+    return corpus
+
+
+def _open_source(path: str) -> Source:
+    if path == STANDARD_INPUT:
+        return Source(path, -1, plain=False)
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise NeglmError(f"{path} is a directory: name the files in it, for example {os.path.join(path, '*')}")
+        if not stat.S_ISREG(status.st_mode):
+            return Source(path, -1, plain=False)
+        with open(path, "rb") as file:
+            return Source(path, status.st_size, plain=_compression(file.read(MAGIC_SIZE)) is None)
+    except FileNotFoundError as error:
+        raise NeglmError(f"{path} does not exist") from error
+    except OSError as error:
+        raise NeglmError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _compression(magic: bytes) -> tuple[str, Callable[[Any], Any]] | None:
+    """Name and opener of the compression that a file with these first bytes has."""
+    return next(((name, opener) for name, pattern, opener in COMPRESSIONS if pattern.match(magic)), None)
+
+
+def _open_raw(path: str) -> BinaryIO:
+    """Unbuffered: a thread that waits in a read must not hold a lock that the end of the program needs."""
+    if path == STANDARD_INPUT:
+        return open(0, "rb", buffering=0, closefd=False)
+    return open(path, "rb", buffering=0)
+
+
+class _Raw(io.RawIOBase):
+    """A file that counts and hashes what is read of it. Its first bytes can be looked at without being used up."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.count = 0
+        self.digests = BlockDigests()
+        start = bytearray(MAGIC_SIZE)
+        self.magic = bytes(start[: _read_all(file, memoryview(start))])
+        self._ahead = self.magic
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._ahead:
+            length = min(len(view), len(self._ahead))
+            view[:length] = self._ahead[:length]
+            self._ahead = self._ahead[length:]
+        else:
+            length = cast(io.RawIOBase, self._file).readinto(view) or 0
+        self.count += length
+        self.digests.update(view[:length])
+        return length
+
+
+def _decompressed(raw: _Raw) -> tuple[str, BinaryIO]:
+    found = _compression(raw.magic)
+    if found is None:
+        return "plain", cast(BinaryIO, raw)
+    kind, opener = found
+    return kind, opener(io.BufferedReader(raw, 1 << 18))
+
+
+def _read_all(file: Any, buffer: memoryview) -> int:
+    """Fill the buffer, in as many reads as it takes; returns how much there was."""
+    length = 0
+    while length < len(buffer):
+        count = file.readinto(buffer[length:])
+        if not count:
+            break
+        length += count
+    return length
+
+
+def _finish_word(file: BinaryIO, text: np.ndarray) -> tuple[np.ndarray, int]:
+    """Read on to the end of the word that `text` breaks off in, however long it is."""
+    pieces = [text]
+    size = 1 << 12
+    while True:
+        piece = np.empty(size, np.uint8)
+        length = _read_all(file, piece.data)
+        end = first_space(piece, 0, length)
+        pieces.append(piece[:end])
+        if end < length or length < size:
+            break
+        size = min(2 * size, BLOCK)
+    whole = np.concatenate([*pieces, np.empty(1 + PADDING, np.uint8)])
+    return whole, len(whole) - 1 - PADDING
+
+
+def _read_beside(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks, made by a thread of their own that runs ahead."""
+    ready: queue.Queue[Block | BaseException | None] = queue.Queue(QUEUED_BLOCKS)
+    abandoned = threading.Event()
+
+    def put(item: Block | BaseException | None) -> None:
+        while not abandoned.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for block in blocks:
+                put(block)
+                if abandoned.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        abandoned.set()

@@ -1,0 +1,300 @@
+"""A hash table of words with counts: the kernels, and the object that owns their arrays.
+
+Four arrays, filled from the front and never sorted:
+
+    slots    uint64[S]       open addressing, S a power of two: high 32 bits of the hash, then entry number + 1; 0 is free
+    offsets  int64[E + 1]    entry e is letters[offsets[e]:offsets[e + 1]]
+    counts   int64[E]
+    letters  uint8[L]        the words' bytes, one after the other
+
+Hashes are not stored: a table that grows hashes its words again, in order, which is cheap and keeps a
+word at about 40 bytes. Equal hashes never pass for equal words: bytes are always compared.
+"""
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.kernels import inlined, kernel, outlined
+from neglm_cli.text.bits import PADDING, load64, prefetch
+from neglm_cli.text.tokens import BATCH, padded, split, word_arrays
+
+MAX_ENTRIES = 2**32 - 2
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well spread (2^64 / golden ratio)
+LENGTH_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
+ENTRY_MASK = np.uint64(0xFFFFFFFF)
+HALF = np.uint64(32)
+ONE = np.uint64(1)
+
+
+@inlined
+def hash_word(text, start, length):
+    """64 bits that depend on every byte; the last step of 8 may overlap the one before."""
+    h = np.uint64(length) * LENGTH_MULTIPLIER
+    if length < 8:
+        inside = (ONE << np.uint64(8 * length)) - ONE
+        h = (h ^ (load64(text, start) & inside)) * MULTIPLIER
+    else:
+        for i in range(0, length - 8, 8):
+            h = (h ^ load64(text, start + i)) * MULTIPLIER
+            h ^= h >> HALF
+        h = (h ^ load64(text, start + length - 8)) * MULTIPLIER
+    h ^= h >> HALF
+    h *= LENGTH_MULTIPLIER
+    return h ^ (h >> np.uint64(29))
+
+
+@inlined
+def equal_bytes(a, i, b, j, length):
+    """Whether a[i:i+length] and b[j:j+length] are the same."""
+    if length < 8:
+        return length == 0 or (load64(a, i) ^ load64(b, j)) << np.uint64(64 - 8 * length) == 0
+    for step in range(0, length - 8, 8):
+        if load64(a, i + step) != load64(b, j + step):
+            return False
+    return load64(a, i + length - 8) == load64(b, j + length - 8)
+
+
+@inlined
+def find(text, start, length, h, slots, offsets, letters):
+    """The entry of a word, and its slot; the entry is -1 and the slot the free one where it belongs, if it is new."""
+    mask = np.uint64(slots.size - 1)
+    slot = h & mask
+    while True:
+        content = slots[np.int64(slot)]
+        if content == 0:
+            return -1, np.int64(slot)
+        if content >> HALF == h >> HALF:
+            entry = np.int64(content & ENTRY_MASK) - 1
+            offset = offsets[entry]
+            if offsets[entry + 1] - offset == length and equal_bytes(text, start, letters, offset, length):
+                return entry, np.int64(slot)
+        slot = (slot + ONE) & mask
+
+
+@kernel
+def look_up(word, length, slots, offsets, letters):
+    """The entry of a word, -1 if there is none."""
+    return find(word, 0, length, hash_word(word, 0, length), slots, offsets, letters)[0]
+
+
+@kernel
+def position(word, length, offsets, letters):
+    """The entry of a word, -1 if there is none, where there are no slots: looks at all of them."""
+    for entry in range(offsets.size - 1):
+        if offsets[entry + 1] - offsets[entry] == length and equal_bytes(word, 0, letters, offsets[entry], length):
+            return entry
+    return -1
+
+
+@outlined
+def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, letters):
+    """Make a new entry. There must be room."""
+    slots[slot] = (h >> HALF) << HALF | np.uint64(entry + 1)
+    offset = offsets[entry]
+    for i in range(length):
+        letters[offset + i] = text[start + i]
+    offsets[entry + 1] = offset + length
+    counts[entry] = count
+
+
+@kernel
+def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
+    """Count the words of text[begin:end] until it ends or the table has no room for the next batch.
+
+    Returns the number of entries, of words and of lines that were counted, and where to go on.
+    """
+    words = lines = 0
+    room = letters.size - PADDING
+    while begin < end:
+        batch, batch_lines, position = split(text, begin, end, starts, ends, line_ends)
+        if size + batch > counts.size or offsets[size] + (position - begin) > room:
+            break
+        # All hashes first: the slots are then on their way from memory when the second loop needs them.
+        for i in range(batch):
+            hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
+            prefetch(slots, np.int64(hashes[i] & np.uint64(slots.size - 1)))
+        for i in range(batch):
+            start, length, h = starts[i], ends[i] - starts[i], hashes[i]
+            entry, slot = find(text, start, length, h, slots, offsets, letters)
+            if entry >= 0:
+                counts[entry] += 1
+            else:
+                insert(text, start, length, h, slot, 1, size, slots, offsets, counts, letters)
+                size += 1
+        words += batch
+        lines += batch_lines
+        begin = position
+    return size, words, lines, begin
+
+
+@kernel
+def add_entries(more_offsets, more_counts, more_letters, size, slots, offsets, counts, letters):
+    """Add every word of another table's arrays, with its count."""
+    for i in range(more_counts.size):
+        start = more_offsets[i]
+        length = more_offsets[i + 1] - start
+        h = hash_word(more_letters, start, length)
+        entry, slot = find(more_letters, start, length, h, slots, offsets, letters)
+        if entry >= 0:
+            counts[entry] += more_counts[i]
+        else:
+            insert(more_letters, start, length, h, slot, more_counts[i], size, slots, offsets, counts, letters)
+            size += 1
+    return size
+
+
+@kernel
+def fill_slots(size, slots, offsets, letters):
+    """Put all entries, which are known to be different words, into empty slots."""
+    mask = np.uint64(slots.size - 1)
+    for entry in range(size):
+        h = hash_word(letters, offsets[entry], offsets[entry + 1] - offsets[entry])
+        slot = h & mask
+        while slots[np.int64(slot)] != 0:
+            slot = (slot + ONE) & mask
+        slots[np.int64(slot)] = (h >> HALF) << HALF | np.uint64(entry + 1)
+
+
+@kernel
+def lookup_text(text, begin, end, unknown, end_of_line, ids, slots, offsets, letters, starts, ends, line_ends, hashes):
+    """The ids of the words of text[begin:end], an end of line for each newline; returns how many were written."""
+    written = 0
+    while begin < end:
+        batch, lines, begin = split(text, begin, end, starts, ends, line_ends)
+        for i in range(batch):
+            hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
+            prefetch(slots, np.int64(hashes[i] & np.uint64(slots.size - 1)))
+        line = 0
+        for i in range(batch):
+            while line < lines and line_ends[line] == i:
+                ids[written] = end_of_line
+                written += 1
+                line += 1
+            entry, _ = find(text, starts[i], ends[i] - starts[i], hashes[i], slots, offsets, letters)
+            ids[written] = entry if entry >= 0 else unknown
+            written += 1
+        for _ in range(line, lines):
+            ids[written] = end_of_line
+            written += 1
+    return written
+
+
+class Scratch:
+    """Arrays that are used again for every block of text: one set per thread."""
+
+    def __init__(self) -> None:
+        self.arrays = (*word_arrays(), np.empty(BATCH, np.uint64))
+        self.ids = np.empty(0, np.int32)
+
+    def room_for_ids(self, length: int) -> np.ndarray:
+        """Room for the ids of so many bytes of text, which has no more words and newlines than bytes."""
+        if length > len(self.ids):
+            self.ids = np.empty(length, np.int32)
+        return self.ids
+
+
+class WordTable:
+    """Counts of words, growing as needed. Not safe to change from two threads at a time."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.size = 0
+        self._slots = np.zeros(2, np.uint64)  # twice the capacity: at least half of the slots stay free
+        self._offsets = np.zeros(1, np.int64)
+        self._counts = np.empty(0, np.int64)
+        self._letters = np.empty(PADDING, np.uint8)
+
+    def swap(self, other: "WordTable") -> None:
+        """Exchange contents."""
+        self.__dict__, other.__dict__ = other.__dict__, self.__dict__
+
+    @property
+    def offsets(self) -> np.ndarray:
+        return self._offsets[: self.size + 1]
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self._counts[: self.size]
+
+    @property
+    def letters(self) -> np.ndarray:
+        """The words' bytes, with PADDING behind them."""
+        return self._letters[: self._offsets[self.size] + PADDING]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the table occupies."""
+        return sum(array.nbytes for array in (self._slots, self.offsets, self.counts, self.letters))
+
+    def count_text(self, text: np.ndarray, length: int, scratch: Scratch) -> tuple[int, int]:
+        """Count text[:length]; returns its number of words and of lines."""
+        words = lines = begin = 0
+        while begin < length:
+            self.size, new_words, new_lines, reached = count_text(
+                text, begin, length, self.size, self._slots, self._offsets, self._counts, self._letters, *scratch.arrays
+            )
+            words, lines = words + new_words, lines + new_lines
+            if reached < length:
+                self._make_room(BATCH, self._next_batch(text, reached, length, scratch))
+            begin = reached
+        return words, lines
+
+    def add_table(self, other: "WordTable") -> None:
+        """Add all counts of another table."""
+        self.add_words(other.offsets, other.counts, other.letters)
+
+    def add_words(self, offsets: np.ndarray, counts: np.ndarray, letters: np.ndarray) -> None:
+        """Add words given as a table's arrays (`letters` with PADDING behind them)."""
+        self._make_room(len(counts), int(offsets[-1] - offsets[0]))
+        self.size = add_entries(
+            offsets, counts, letters, self.size, self._slots, self._offsets, self._counts, self._letters
+        )
+
+    def add_word(self, word: bytes, count: int) -> None:
+        self.add_words(np.array([0, len(word)]), np.array([count]), padded(word))
+
+    def entry(self, word: bytes) -> int:
+        """The entry of a word, -1 if it has none."""
+        return int(look_up(padded(word), len(word), self._slots, self._offsets, self._letters))
+
+    def lookup_text(
+        self, text: np.ndarray, length: int, unknown: int, end_of_line: int, scratch: Scratch
+    ) -> np.ndarray:
+        """The entries of the words of text[:length], int32; `unknown` for others, `end_of_line` for every newline."""
+        ids = scratch.room_for_ids(length)
+        written = lookup_text(
+            text, 0, length, unknown, end_of_line, ids, self._slots, self._offsets, self._letters, *scratch.arrays
+        )
+        return ids[:written].copy()
+
+    @staticmethod
+    def _next_batch(text: np.ndarray, begin: int, end: int, scratch: Scratch) -> int:
+        """How many bytes the next batch of words spans: a single one of its words can have any length."""
+        *word_room, _ = scratch.arrays
+        return int(split(text, begin, end, *word_room)[2]) - begin
+
+    def _make_room(self, entries: int, bytes_: int) -> None:
+        """Grow for so many more entries with so many bytes.
+
+        Sizes double: the part that is not yet used takes address space, but no memory.
+        """
+        needed = self.size + entries
+        if needed > MAX_ENTRIES:
+            raise NeglmError(f"more than {MAX_ENTRIES:,} different words; give less --memory, so that they go to disk")
+        if needed > len(self._counts):
+            capacity = 1 << (needed - 1).bit_length()
+            self._counts = _grown(self._counts, self.size, capacity)
+            self._offsets = _grown(self._offsets, self.size + 1, capacity + 1)
+            self._slots = np.zeros(2 * capacity, np.uint64)
+            fill_slots(self.size, self._slots, self._offsets, self._letters)
+        used = int(self._offsets[self.size])
+        if used + bytes_ + PADDING > len(self._letters):
+            self._letters = _grown(self._letters, used, max(used + bytes_ + PADDING, 2 * len(self._letters)))
+
+
+def _grown(array: np.ndarray, used: int, capacity: int) -> np.ndarray:
+    larger = np.empty(capacity, array.dtype)
+    larger[:used] = array[:used]
+    return larger

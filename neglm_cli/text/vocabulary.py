@@ -1,0 +1,165 @@
+"""The vocabulary: which words a model knows, in which order, and how often each was seen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
+from neglm_cli.text.count import Counts
+from neglm_cli.text.order import byte_order, gather
+from neglm_cli.text.remembered import path_from, path_relative_to
+from neglm_cli.text.table import WordTable, position
+from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
+
+ALWAYS_KEPT = 2  # <unk> and <eos>
+NUMBERS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """V words, most frequent first, equal counts in the order of their bytes; a word's place is its id."""
+
+    words: np.ndarray  # uint8 (W,): the words' bytes, one after the other
+    offsets: np.ndarray  # int64 (V+1,): word i is words[offsets[i]:offsets[i+1]]
+    counts: np.ndarray  # int64 (V,)
+    min_count: int
+    max_size: int | None
+    lines: int
+    tokens: int  # words of the text, without ends of line
+    distinct: int
+    cut_words: int
+    cut_tokens: int
+    unknown_in_text: int
+    files: list[dict[str, Any]]  # the corpus; paths from the current directory
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, i: int) -> bytes:
+        return self.words[self.offsets[i] : self.offsets[i + 1]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        data, ends = self.words.tobytes(), self.offsets.tolist()
+        return (data[ends[i] : ends[i + 1]] for i in range(len(self)))
+
+    @cached_property
+    def table(self) -> WordTable:
+        """A hash table of the words: entry numbers are ids."""
+        table = WordTable()
+        table.add_words(self.offsets, self.counts, padded(self.words.data))
+        return table
+
+    def id(self, word: bytes) -> int:
+        """The id of a word, -1 if it is not in the vocabulary."""
+        return self.table.entry(word)
+
+    @cached_property
+    def identity(self) -> str:
+        """Names the words and their order, and so what every id means."""
+        digest = xxhash.xxh3_128(self.offsets.data)
+        digest.update(self.words.data)
+        return digest.hexdigest()
+
+    @property
+    def coverage(self) -> float:
+        """The share of the text's words that are in the vocabulary."""
+        return 1 - self.cut_tokens / self.tokens if self.tokens else 1.0
+
+    def save(self, path: str) -> str:
+        """Write the vocabulary; returns the checksum that names it."""
+        fields = {name: getattr(self, name) for name in NUMBERS} | {
+            "arguments": {"min_count": self.min_count, "max_size": self.max_size},
+            "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
+        }
+        tensors = {"words": self.words, "offsets": self.offsets, "counts": self.counts}
+        return container.write(path, "vocabulary", fields, tensors)
+
+    @classmethod
+    def load(cls, path: str) -> "Vocabulary":
+        """Read and verify a vocabulary file."""
+        return cls.from_stored(container.read(path, "vocabulary"))
+
+    @classmethod
+    def from_stored(cls, stored: container.Stored) -> "Vocabulary":
+        fields, tensors = stored.fields, stored.tensors
+        words, offsets, counts = tensors["words"], tensors["offsets"], tensors["counts"]
+        fitting = len(offsets) == len(counts) + 1 and offsets[0] == 0 and offsets[-1] == len(words)
+        if not fitting or np.diff(offsets).min() < 1 or counts.min() < 1:
+            raise NeglmError(f"{stored.path} is damaged: its words, offsets and counts do not fit together; make it again")
+        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
+        numbers = {name: fields[name] for name in NUMBERS}
+        return cls(words, offsets, counts, **fields["arguments"], **numbers, files=files)
+
+    def uncut(self, name: str) -> Counts:
+        """The counts of the text it was made from, if nothing was cut away."""
+        if self.cut_words:
+            raise NeglmError(
+                f"{name} was cut ({self.cut_words:,} words left out), so merging it would not be exact: "
+                "make it again without --min-count and --max-size, and give those to --merge"
+            )
+        counts = self.counts.copy()
+        counts[self.id(UNKNOWN)] = self.unknown_in_text
+        counts[self.id(END_OF_LINE)] -= self.lines
+        return Counts(self.offsets, counts, padded(self.words.data), False, self.lines, self.tokens, self.files)
+
+
+def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+    """Choose and order the words. What is cut goes to `<unk>`; `<unk>` and `<eos>` are always kept."""
+    unknown, end_of_line = (
+        position(padded(word), len(word), counts.offsets, counts.letters) for word in (UNKNOWN, END_OF_LINE)
+    )
+    totals = np.array(counts.counts)
+    unknown_in_text = int(totals[unknown])
+    distinct = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0)
+    totals[end_of_line] += counts.lines
+
+    ordinary = np.ones(len(totals), bool)
+    ordinary[[unknown, end_of_line]] = False
+    entries = np.flatnonzero((totals >= min_count) | ~ordinary)
+    if not counts.in_byte_order:
+        entries = byte_order(entries, counts.offsets, counts.letters)
+    if max_size is not None and len(entries) > max_size:
+        ranked = entries[_by_count(totals[entries])]
+        keep = ~ordinary
+        keep[ranked[ordinary[ranked]][: max_size - ALWAYS_KEPT]] = True
+        entries = entries[keep[entries]]
+    if len(entries) == ALWAYS_KEPT and ordinary.any():
+        raise NeglmError(
+            f"--min-count {min_count} leaves no words: the most frequent one occurs {totals[ordinary].max():,} times"
+        )
+    cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT)
+    cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum())
+    totals[unknown] = max(1, unknown_in_text + cut_tokens)  # so that no probability is ever zero
+
+    order = entries[_by_count(totals[entries])]
+    lengths = counts.offsets[order + 1] - counts.offsets[order]
+    offsets = np.empty(len(order) + 1, np.int64)
+    words = np.empty(int(lengths.sum()), np.uint8)
+    gather(order, counts.offsets, counts.letters, offsets, words)
+    return Vocabulary(
+        words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct,
+        cut_words, cut_tokens, unknown_in_text, counts.files,
+    )  # fmt: skip
+
+
+def merge(parts: Sequence[Counts]) -> Counts:
+    """The counts of several texts together: exactly those of counting them at once."""
+    table = WordTable()
+    for part in parts:
+        table.add_words(part.offsets, part.counts, part.letters)
+    return Counts(
+        table.offsets, table.counts, table.letters, False,
+        sum(part.lines for part in parts),
+        sum(part.tokens for part in parts),
+        [file for part in parts for file in part.files],
+    )  # fmt: skip
+
+
+def _by_count(totals: np.ndarray) -> np.ndarray:
+    """The order of falling counts; what is equal stays in the order it was in."""
+    return np.argsort(-totals, kind="stable")

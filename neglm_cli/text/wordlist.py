@@ -1,0 +1,70 @@
+"""Vocabularies as text: `word TAB count` lines, or word2vec's `word count` with `</s>` for the end of a line."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
+from neglm_cli.store.output import writing
+from neglm_cli.text.count import Counts
+from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
+from neglm_cli.text.vocabulary import Vocabulary
+
+WORD2VEC_END_OF_LINE = b"</s>"
+LARGEST_TOTAL = 2**63 - 1
+
+
+def lines(vocabulary: Vocabulary, word2vec: bool = False) -> Iterator[bytes]:
+    """The vocabulary's lines. In word2vec's form the end of a line comes first, as word2vec itself has it."""
+    pairs = zip(vocabulary, vocabulary.counts.tolist(), strict=True)
+    if not word2vec:
+        yield from (b"%b\t%d\n" % pair for pair in pairs)
+        return
+    yield b"%b %d\n" % (WORD2VEC_END_OF_LINE, vocabulary.counts[vocabulary.id(END_OF_LINE)])
+    yield from (b"%b %d\n" % (word, count) for word, count in pairs if word != END_OF_LINE)
+
+
+def save(vocabulary: Vocabulary, path: str, word2vec: bool = False) -> None:
+    with writing(path) as file:
+        file.writelines(lines(vocabulary, word2vec))
+
+
+def read_counts(path: str) -> Counts:
+    """The counts in a vocabulary of any form: a neglm file, or text in one of the two forms."""
+    with container.seekable(path) as (location, name):
+        try:
+            if container.is_stored(location):
+                return Vocabulary.from_stored(container.read(location, "vocabulary", name)).uncut(name)
+            with open(location, "rb") as file:
+                return _parse(file, name)
+        except OSError as error:
+            raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+
+
+def _parse(file: BinaryIO, name: str) -> Counts:
+    counts: dict[bytes, int] = {}
+    for number, line in enumerate(file, 1):
+        word, count = _parse_line(line, f"{name}, line {number}")
+        if word in counts:
+            raise NeglmError(f"{name}, line {number}: this word has a count already; each may stand there once")
+        counts[word] = count
+    if not counts:
+        raise NeglmError(f"{name} is empty: there are no words to read")
+    if sum(counts.values()) > LARGEST_TOTAL:
+        raise NeglmError(f"{name}: the counts add up to more than {LARGEST_TOTAL:,}")
+    line_ends = counts.pop(END_OF_LINE, 1)
+    tokens = sum(counts.values())
+    counts.setdefault(UNKNOWN, 0)
+    counts[END_OF_LINE] = 0  # those at the ends of lines are counted as lines
+    offsets = np.cumsum([0, *map(len, counts)])
+    letters = padded(b"".join(counts))
+    return Counts(offsets, np.array(list(counts.values())), letters, False, line_ends, tokens, [])
+
+
+def _parse_line(line: bytes, where: str) -> tuple[bytes, int]:
+    match line.split():
+        case [word, count] if count.isdigit() and 0 < int(count) <= LARGEST_TOTAL:
+            return (END_OF_LINE if word == WORD2VEC_END_OF_LINE else word), int(count)
+    raise NeglmError(f"{where}: expected a word, a tab or a blank, and a count of at least 1")
