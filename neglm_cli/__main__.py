@@ -1,6 +1,25 @@
-"""`python -m neglm_cli` is `neglm`."""
+"""`neglm`, or `python -m neglm_cli`: the way in and the way out."""
 
-from neglm_cli.cli.main import main
+import gc
+import os
+import sys
+
+
+def main() -> None:
+    gc.set_threshold(100_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
+    try:
+        from neglm_cli.cli.main import run
+
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:  # during the imports; `run` sees to the rest
+        code = 130
+    except OSError:  # nobody is left to read the end of the output
+        code = 1
+    # Taking the compiler apart in good order costs 0.15 s and gains nothing.
+    os._exit(code)
+
 
 if __name__ == "__main__":
     main()

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numba
+from numba.core import config
 
 from neglm_cli import __version__
 
@@ -40,8 +41,8 @@ def _kernel_directory() -> str:
         return tempfile.mkdtemp(prefix=f"neglm-{name}-")
 
 
-if not numba.config.CACHE_DIR:
-    numba.config.CACHE_DIR = _kernel_directory()
+if not config.CACHE_DIR:  # type: ignore[attr-defined]
+    config.CACHE_DIR = _kernel_directory()  # type: ignore[attr-defined]
 
 kernel = numba.njit(cache=True, nogil=True)
 inlined = numba.njit(nogil=True, forceinline=True)

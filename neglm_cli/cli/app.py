@@ -11,10 +11,11 @@ import typer
 from neglm_cli import __version__
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
-DESCRIPTION = """\
-The negative-sampling objective of word2vec trains word vectors. It also trains a language model, if at test
-time the score of a word is multiplied by its unigram probability. neglm does both, from corpora on disk that
-may be larger than memory."""
+DESCRIPTION = (
+    "The negative-sampling objective of word2vec trains word vectors. It also trains a language model, if at test "
+    "time the score of a word is multiplied by its unigram probability. neglm is a suite of commands around that, "
+    "for corpora on disk that may be larger than memory."
+)
 
 
 class Example(NamedTuple):
@@ -27,6 +28,7 @@ class Subcommand(NamedTuple):
 
     name: str
     function: Callable[..., Any]
+    paragraphs: tuple[str, ...]  # the first one is the summary
     examples: tuple[Example, ...]
 
 
@@ -61,7 +63,7 @@ def subcommand(name: str, *examples: tuple[str, str]) -> Callable[[Callable[...,
     """Add a function to the application. A reader that closes the pipe (`neglm … | head`) ends it silently."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        page = Subcommand(name, function, tuple(Example(*example) for example in examples))
+        page = Subcommand(name, function, _paragraphs(function), tuple(Example(*example) for example in examples))
         SUBCOMMANDS.append(page)
 
         @functools.wraps(function)
@@ -72,10 +74,15 @@ def subcommand(name: str, *examples: tuple[str, str]) -> Callable[[Callable[...,
             except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-        app.command(name, epilog=_epilog(page.examples))(run)
+        app.command(name, help="\n\n".join(page.paragraphs), epilog=_epilog(page.examples))(run)
         return function
 
     return decorate
+
+
+def _paragraphs(function: Callable[..., Any]) -> tuple[str, ...]:
+    """A docstring's paragraphs, each on one line: the terminal, or the man page, breaks them to its own width."""
+    return tuple(" ".join(paragraph.split()) for paragraph in (function.__doc__ or "").split("\n\n"))
 
 
 def _epilog(examples: tuple[Example, ...]) -> str:

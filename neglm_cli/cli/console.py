@@ -97,9 +97,8 @@ class Progress:
             from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
             from rich.progress import Progress as RichProgress
 
-            columns = (
-                TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
-            )  # fmt: skip
+            text = TextColumn("{task.description}")
+            columns = (text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
             self._bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
             self._task = self._bar.add_task(self._what, total=self._total)
             self._bar.start()

@@ -7,10 +7,13 @@ import traceback
 
 import typer
 
-from neglm_cli.cli import info, vocab  # noqa: F401  (they add themselves to the application)
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError
+
+# isort: off
+from neglm_cli.cli import vocab, info  # noqa: F401  (they join the application, in the order of --help)
+# isort: on
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -59,14 +62,3 @@ def _explain(sentence: str) -> None:
 def _command(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     return context.command_path if context else "neglm"
-
-
-def main() -> None:
-    code = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        code = code or FAILED
-    # Taking the compiler apart in good order costs 0.15 s and gains nothing.
-    os._exit(code)

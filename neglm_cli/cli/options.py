@@ -7,6 +7,7 @@ import typer
 
 from neglm_cli.cli.console import console
 
+FLAG = ""  # the metavar of an option that takes no value
 INPUT, OUTPUT, RUNTIME = "Input", "Output", "Runtime"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
@@ -37,13 +38,21 @@ Memory = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", help="Print errors only (and JSON, if asked for).", callback=_set_quiet, rich_help_panel=RUNTIME
+        "--quiet",
+        "-q",
+        help="Print errors only (and JSON, if asked for).",
+        callback=_set_quiet,
+        metavar=FLAG,
+        rich_help_panel=RUNTIME,
     ),
 ]
 Debug = Annotated[
-    bool, typer.Option("--debug", help="Show where an error comes from.", callback=_set_debug, rich_help_panel=RUNTIME)
+    bool,
+    typer.Option(
+        "--debug", help="Show where an error comes from.", callback=_set_debug, metavar=FLAG, rich_help_panel=RUNTIME
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", metavar=FLAG, rich_help_panel=OUTPUT)]
 
 
 def thread_count(threads: int | None) -> int:
@@ -60,7 +69,9 @@ def memory_size(text: str) -> int:
         return int(float(match[1]) / 100 * _machine_memory())
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if not match or (size := int(float(match[1]) * UNITS[match[2].upper()])) < LEAST_MEMORY:
-        raise typer.BadParameter(f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%.")
+        raise typer.BadParameter(
+            f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%."
+        )
     return size
 
 

@@ -7,7 +7,16 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.options import (
-    INPUT, OUTPUT, Debug, Json, Memory, Quiet, Threads, memory_size, thread_count,
+    FLAG,
+    INPUT,
+    OUTPUT,
+    Debug,
+    Json,
+    Memory,
+    Quiet,
+    Threads,
+    memory_size,
+    thread_count,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -29,8 +38,9 @@ def vocab(
     corpus: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS...",
-            help="Text files, plain or compressed (gzip, bzip2, xz, zstd); - is standard input. With --merge: vocabularies.",
+            metavar="CORPUS",
+            help="Text files, plain or compressed (gzip, bzip2, xz, zstd); - is standard input. "
+            "With --merge: vocabularies.",
             show_default=False,
         ),
     ],
@@ -51,8 +61,9 @@ def vocab(
         bool,
         typer.Option(
             "--merge",
-            help="The arguments are vocabularies, not texts: make one of them, exactly that of all their texts together. "
-            "Reads vocabulary files, and text as --text and --word2vec write it.",
+            help="The arguments are vocabularies, not texts: make one of them, exactly that of all their texts "
+            "together. Reads vocabulary files, and text as --text and --word2vec write it.",
+            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -68,13 +79,14 @@ def vocab(
         ),
     ] = None,
     text: Annotated[
-        bool, typer.Option("--text", help="Write text: word TAB count lines.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--text", help="Write text: word TAB count lines.", metavar=FLAG, rich_help_panel=OUTPUT)
     ] = False,
     word2vec: Annotated[
         bool,
         typer.Option(
             "--word2vec",
             help="Write text in the form of word2vec's -save-vocab: a blank instead of the tab, </s> for <eos>.",
+            metavar=FLAG,
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -93,9 +105,9 @@ def vocab(
     the word <eos>. Words that are left out are counted as <unk>, which is always in the vocabulary, as is <eos>.
     A text that has <unk> in it adds to the same word. Words are ordered by count, then by their bytes.
 
-    The vocabulary remembers its corpus, so that `neglm embed` and `neglm train-lm` find it. The same text gives
-    the same file, byte for byte, whatever the threads and the memory. Counts are exact: a table that
-    outgrows --memory continues on disk, in TMPDIR.
+    The vocabulary remembers its corpus: where it is, its size, and a fingerprint that tells whether it has changed.
+    The same text gives the same file, byte for byte, whatever the threads and the memory. Counts are exact: a
+    table that outgrows --memory continues on disk, in TMPDIR.
     """
     if text and word2vec:
         raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
@@ -123,12 +135,12 @@ def _counted(
 ) -> tuple["Vocabulary", float]:
     from neglm_cli.text.count import counting
     from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import build
+    from neglm_cli.text.vocabulary import build, load_kernels
 
     corpus = open_corpus(paths)
     with (
         Progress("counting words", corpus.size) as progress,
-        counting(corpus, threads, memory, progress.advance) as counts,
+        counting(corpus, threads, memory, progress.advance, load_kernels) as counts,
     ):
         if counts.runs:
             console.note(f"the word table outgrew --memory: {counts.runs} sorted runs went to disk")
@@ -170,8 +182,9 @@ def _as_text(summary: dict[str, Any]) -> str:
         ("words", f"{summary['words']:,}"),
         ("distinct words", f"{summary['distinct']:,}"),
         ("kept", f"{kept:,}, which cover {summary['coverage']:.2%} of the text"),
-        ("left out", f"{summary['cut_words']:,}, counted {summary['cut_tokens']:,} times as <unk>"),
     ]
+    if summary["cut_words"]:
+        rows.append(("left out", f"{summary['cut_words']:,}, counted {summary['cut_tokens']:,} times as <unk>"))
     lines = [f"{name}: {summary['vocabulary']:,} words, with <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:

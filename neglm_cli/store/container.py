@@ -50,7 +50,9 @@ def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapp
     data_digest = xxhash.xxh3_128()
     for array in arrays.values():
         data_digest.update(array.reshape(-1).view(np.uint8).data)
-    header, checksum = _header(kind, fields, {name: array.shape for name, array in arrays.items()}, data_digest.digest())
+    header, checksum = _header(
+        kind, fields, {name: array.shape for name, array in arrays.items()}, data_digest.digest()
+    )
     with writing(path) as file:
         file.write(header)
         for array in arrays.values():
@@ -103,7 +105,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None, name: str | None
             fields = _fields(header, name, kind)
             _verify_checksum(location, name)
             with safe_open(location, framework="numpy") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
             raise NeglmError(f"{name} is damaged: {error}; make it again") from error
         except OSError as error:
@@ -180,7 +182,7 @@ def _to_text(value: Any, type_: str) -> str:
 
 
 def _from_text(text: str, type_: str) -> Any:
-    return {"JSON": json.loads, "integer": int, "text": str}[type_](text)
+    return json.loads(text) if type_ == "JSON" else int(text) if type_ == "integer" else text
 
 
 def _data_size(header: Mapping[str, Any]) -> int:
@@ -259,12 +261,14 @@ def _check_tensors(kind: Kind, tensors: Mapping[str, np.ndarray], name: str) -> 
     for tensor in kind.tensors:
         array = tensors.get(tensor.name)
         if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape):
-            raise NeglmError(f"{name} is damaged: tensor `{tensor.name}` is missing or of the wrong type; make it again")
+            raise NeglmError(
+                f"{name} is damaged: tensor `{tensor.name}` is missing or of the wrong type; make it again"
+            )
 
 
 @contextmanager
 def seekable(path: str) -> Iterator[tuple[str, str]]:
-    """A path that can be read twice, and the name to call it by. A pipe or standard input goes through a temporary file."""
+    """A path that can be read twice, and the name to call it by. A pipe goes through a temporary file."""
     name = "standard input" if path == STANDARD_STREAM else path
     if path != STANDARD_STREAM and not Path(path).exists():
         raise NeglmError(f"{name} does not exist")
@@ -274,7 +278,9 @@ def seekable(path: str) -> Iterator[tuple[str, str]]:
         yield path, name
         return
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
-        with open(sys.stdin.fileno() if path == STANDARD_STREAM else path, "rb", closefd=path != STANDARD_STREAM) as pipe:
+        with open(
+            sys.stdin.fileno() if path == STANDARD_STREAM else path, "rb", closefd=path != STANDARD_STREAM
+        ) as pipe:
             while block := pipe.read(READ_SIZE):
                 copy.write(block)
         copy.flush()

@@ -24,7 +24,9 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     name = os.fspath(path)
     if name == STANDARD_STREAM:
         if sys.stdout.isatty():
-            raise NeglmError("refusing to write a binary file to the terminal: redirect it, or name a file with --output")
+            raise NeglmError(
+                "refusing to write a binary file to the terminal: redirect it, or name a file with --output"
+            )
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -74,7 +74,9 @@ KINDS = {
         (Tensor("ids", "int32", ("N",), "the id of every word, with that of `<eos>` at the end of every line"),),
         (
             CORPUS,
-            Field("vocabulary", "text", "XXH3-128 of the vocabulary's tensors `offsets` and `words`, whose ids these are"),
+            Field(
+                "vocabulary", "text", "XXH3-128 of the vocabulary's tensors `offsets` and `words`, whose ids these are"
+            ),
             Field("lines", "integer", "lines of the corpus"),
             Field("modified", "JSON", "list of the files' modification times in nanoseconds, in order"),
         ),

@@ -14,8 +14,9 @@ from numba.extending import intrinsic
 PADDING = 64  # bytes that may be read behind the end of a buffer
 
 
-def _pointer(context, builder, array_type, array, index, pointee):
+def _pointer(context, builder, array_type, array_and_index, pointee):
     """Address of array[index], as a pointer to `pointee`."""
+    array, index = array_and_index
     data = context.make_array(array_type)(context, builder, array).data
     address = builder.gep(data, [index])
     return builder.bitcast(address, pointee.as_pointer())
@@ -27,11 +28,10 @@ def load64(typingctx, buffer, index):
     signature = types.uint64(buffer, types.int64)
 
     def codegen(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(64))
+        pointer = _pointer(context, builder, signature.args[0], args, ir.IntType(64))
         return builder.load(pointer, align=1)
 
     return signature, codegen
-
 
 
 @intrinsic
@@ -44,7 +44,7 @@ def whitespace64(typingctx, buffer, index):
         return ir.Constant(lanes, [byte] * 64)
 
     def codegen(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], *args, lanes)
+        pointer = _pointer(context, builder, signature.args[0], args, lanes)
         block = builder.load(pointer, align=1)
         # \t \n \v \f \r are 9 to 13: one unsigned comparison after moving 9 to 0.
         control = builder.icmp_unsigned("<", builder.sub(block, constant(9)), constant(5))
@@ -85,7 +85,7 @@ def prefetch(typingctx, array, index):
 
     def codegen(context, builder, signature, args):
         i32 = ir.IntType(32)
-        pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(8))
+        pointer = _pointer(context, builder, signature.args[0], args, ir.IntType(8))
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
         read, keep, data_cache = (ir.Constant(i32, value) for value in (0, 3, 1))

@@ -85,17 +85,26 @@ class _Counter:
             self.pour(self.free.get()[0])
         for word in (UNKNOWN, END_OF_LINE):  # with no count of their own: the text may not have them
             self.shared.add_word(word, 0)
-        if self.runs and self.shared.size:
+        if self.runs:
             self.runs.spill(self.shared)
 
 
+def _nothing() -> None:
+    pass
+
+
 @contextmanager
-def counting(corpus: Corpus, threads: int, memory: int, progress: Progress) -> Iterator[Counts]:
-    """The exact counts of a corpus's words. They may lie on disk, in files that go at the end of the block."""
+def counting(
+    corpus: Corpus, threads: int, memory: int, progress: Progress, meanwhile: Callable[[], None] = _nothing
+) -> Iterator[Counts]:
+    """The exact counts of a corpus's words. They may lie on disk, in files that go at the end of the block.
+
+    `meanwhile` is called once, while the threads are at work.
+    """
     runs = Runs()
     try:
         counter = _Counter(threads, memory, runs)
-        read = {source: 0 for source in corpus.sources}
+        read = dict.fromkeys(corpus.sources, 0)
         digests: dict[Any, list[bytes]] = {source: [] for source in corpus.sources}
         tokens = lines = 0
         for block, new_words, new_lines in ordered_map(counter.count, corpus.pieces(), threads):
@@ -103,6 +112,8 @@ def counting(corpus: Corpus, threads: int, memory: int, progress: Progress) -> I
             read[block.source] += block.read
             digests[block.source] += block.digests
             progress(block.read)
+            meanwhile()
+            meanwhile = _nothing
         if tokens == 0:
             raise NeglmError(f"{corpus.name} has no words: there is nothing but white space in it")
         counter.finish()
@@ -118,6 +129,7 @@ def counting(corpus: Corpus, threads: int, memory: int, progress: Progress) -> I
             yield Counts(*runs.merged(), True, lines, tokens, files, len(runs))
         else:
             table = counter.shared
+            table.drop_slots()
             yield Counts(table.offsets, table.counts, table.letters, False, lines, tokens, files)
     finally:
         runs.close()

@@ -26,8 +26,8 @@ from neglm_cli.store import container
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.remembered import fingerprint
-from neglm_cli.text.source import Corpus, Range
+from neglm_cli.text.remembered import fingerprint, path_relative_to
+from neglm_cli.text.source import STANDARD_INPUT, Corpus, Range, Source
 from neglm_cli.text.vocabulary import Vocabulary
 
 KIND = "encoded corpus"
@@ -119,7 +119,9 @@ def _cached(
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise NeglmError(f"cannot make the cache directory {cache}: {error.strerror}; name another, or use none") from error
+        raise NeglmError(
+            f"cannot make the cache directory {cache}: {error.strerror}; name another, or use none"
+        ) from error
     _write_copy(corpus, vocabulary, encoder, threads, path, announce)
     return MappedCorpus(path, len(vocabulary))
 
@@ -171,10 +173,10 @@ def _write_copy(
     corpus: Corpus, vocabulary: Vocabulary, encoder: Encoder, threads: int, path: Path, announce: Announce
 ) -> None:
     digests: dict[Any, list[bytes]] = {source: [] for source in corpus.sources}
-    sizes = {source: 0 for source in corpus.sources}
+    sizes = dict.fromkeys(corpus.sources, 0)
     fields: dict[str, Any] = {
         "corpus": [
-            {"path": os.path.realpath(source.path), "size": max(source.size, 0), "fingerprint": "0" * 32}
+            {"path": _stored_path(source, path), "size": max(source.size, 0), "fingerprint": "0" * 32}
             for source in corpus.sources
         ],
         "vocabulary": vocabulary.identity,
@@ -191,6 +193,10 @@ def _write_copy(
             digests[block.source] += block.digests
         for file, source in zip(fields["corpus"], corpus.sources, strict=True):
             file |= {"size": sizes[source], "fingerprint": combine(digests[source])}
+
+
+def _stored_path(source: Source, copy: Path) -> str | None:
+    return None if source.path == STANDARD_INPUT else path_relative_to(str(copy), source.path)
 
 
 def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: Announce) -> None:

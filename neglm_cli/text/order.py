@@ -56,7 +56,11 @@ def sort_ties(order, keys, offsets, letters):
 
     Merge sort: where many words share a beginning, a stretch is long.
     """
-    scratch = np.empty_like(order)
+    longest = stretch = 1
+    for i in range(1, order.size):
+        stretch = stretch + 1 if keys[i] == keys[i - 1] else 1
+        longest = max(longest, stretch)
+    scratch = np.empty(longest, order.dtype)
     first = 0
     while first < order.size:
         last = first + 1
@@ -74,12 +78,12 @@ def sort_ties(order, keys, offsets, letters):
                         take_left = compare(letters, offsets[a], offsets[a + 1] - offsets[a],
                                             offsets[b], offsets[b + 1] - offsets[b]) <= 0  # fmt: skip
                     if take_left:
-                        scratch[k] = order[i]
+                        scratch[k - first] = order[i]
                         i += 1
                     else:
-                        scratch[k] = order[j]
+                        scratch[k - first] = order[j]
                         j += 1
-            order[first:last] = scratch[first:last]
+            order[first:last] = scratch[: last - first]
             width *= 2
         first = last
 
@@ -88,9 +92,10 @@ def byte_order(entries: np.ndarray, offsets: np.ndarray, letters: np.ndarray) ->
     """These entries in the order of their words' bytes."""
     keys = prefixes(entries, offsets, letters)
     order = np.argsort(keys)
-    result = entries[order]
-    sort_ties(result, keys[order], offsets, letters)
-    return result
+    keys = keys[order]
+    entries = entries[order]
+    sort_ties(entries, keys, offsets, letters)
+    return entries
 
 
 @kernel

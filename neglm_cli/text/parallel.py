@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -17,15 +17,18 @@ def usable_cores() -> int:
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Like `map`, on threads: results come in order, and no more than a few items are under way at a time."""
+    """Like `map`, on threads that start at once: results come in order, no more than a few items ahead of their use."""
     remaining = iter(items)
-    pending: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(threads)
-    try:
-        pending.extend(pool.submit(function, item) for item in islice(remaining, 2 * threads))
-        while pending:
-            result = pending.popleft().result()
-            pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
-            yield result
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    pending = deque(pool.submit(function, item) for item in islice(remaining, 2 * threads))
+
+    def results() -> Iterator[Result]:
+        try:
+            while pending:
+                result = pending.popleft().result()
+                pending.extend(pool.submit(function, item) for item in islice(remaining, 1))
+                yield result
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    return results()

@@ -86,7 +86,9 @@ class Runs:
         return len(self._bounds) - 1
 
     def spill(self, table: WordTable) -> None:
-        """Write the table as one more run, and empty it."""
+        """Write the table as one more run, and empty it. An empty one makes no run: every run has a next word."""
+        if not table.size:
+            return
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="neglm-")
             self._files = self._create("runs")
@@ -144,7 +146,9 @@ class Runs:
         except OSError as error:
             raise self._full(error) from error
 
-    def _finish(self, stage: str, files: list[BinaryIO], words: int, size: int) -> tuple[np.ndarray, ...]:
+    def _finish(
+        self, stage: str, files: list[BinaryIO], words: int, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Close the files and map them. The last offset is where the last word ends."""
         self._write(files, np.zeros(PADDING, np.uint8), np.array([size]), np.empty(0, np.int64))
         try:

@@ -17,6 +17,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
@@ -289,10 +290,9 @@ def _read_beside(blocks: Iterator[Block]) -> Iterator[Block]:
 
     def put(item: Block | BaseException | None) -> None:
         while not abandoned.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
+            with suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return
 
     def work() -> None:
         try:

@@ -2,7 +2,7 @@
 
 Four arrays, filled from the front and never sorted:
 
-    slots    uint64[S]       open addressing, S a power of two: high 32 bits of the hash, then entry number + 1; 0 is free
+    slots    uint64[S]       open addressing, S a power of two: 32 bits of the hash, then entry number + 1; 0 is free
     offsets  int64[E + 1]    entry e is letters[offsets[e]:offsets[e + 1]]
     counts   int64[E]
     letters  uint8[L]        the words' bytes, one after the other
@@ -97,6 +97,28 @@ def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, l
     counts[entry] = count
 
 
+@inlined
+def hash_batch(text, words, starts, ends, hashes, slots, offsets, letters):
+    """Hash the words of a batch, and start fetching what will be looked at: first all slots, then all entries.
+
+    Rare words are not in the cache. Waiting for them one by one would take longer than all the rest.
+    """
+    mask = np.uint64(slots.size - 1)
+    for i in range(words):
+        hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
+        prefetch(slots, np.int64(hashes[i] & mask))
+    for i in range(words):
+        prefetch(offsets, likely_entry(hashes[i] & mask, slots))
+    for i in range(words):
+        prefetch(letters, offsets[likely_entry(hashes[i] & mask, slots)])
+
+
+@inlined
+def likely_entry(slot, slots):
+    """The entry in a slot, 0 if it is free."""
+    return max(np.int64(slots[np.int64(slot)] & ENTRY_MASK) - 1, 0)
+
+
 @kernel
 def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
     """Count the words of text[begin:end] until it ends or the table has no room for the next batch.
@@ -109,10 +131,7 @@ def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, 
         batch, batch_lines, position = split(text, begin, end, starts, ends, line_ends)
         if size + batch > counts.size or offsets[size] + (position - begin) > room:
             break
-        # All hashes first: the slots are then on their way from memory when the second loop needs them.
-        for i in range(batch):
-            hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
-            prefetch(slots, np.int64(hashes[i] & np.uint64(slots.size - 1)))
+        hash_batch(text, batch, starts, ends, hashes, slots, offsets, letters)
         for i in range(batch):
             start, length, h = starts[i], ends[i] - starts[i], hashes[i]
             entry, slot = find(text, start, length, h, slots, offsets, letters)
@@ -161,9 +180,7 @@ def lookup_text(text, begin, end, unknown, end_of_line, ids, slots, offsets, let
     written = 0
     while begin < end:
         batch, lines, begin = split(text, begin, end, starts, ends, line_ends)
-        for i in range(batch):
-            hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
-            prefetch(slots, np.int64(hashes[i] & np.uint64(slots.size - 1)))
+        hash_batch(text, batch, starts, ends, hashes, slots, offsets, letters)
         line = 0
         for i in range(batch):
             while line < lines and line_ends[line] == i:
@@ -209,6 +226,10 @@ class WordTable:
     def swap(self, other: "WordTable") -> None:
         """Exchange contents."""
         self.__dict__, other.__dict__ = other.__dict__, self.__dict__
+
+    def drop_slots(self) -> None:
+        """Free the memory of the slots: no word is to be found or added any more."""
+        self._slots = self._slots[:0].copy()
 
     @property
     def offsets(self) -> np.ndarray:
@@ -287,6 +308,7 @@ class WordTable:
             capacity = 1 << (needed - 1).bit_length()
             self._counts = _grown(self._counts, self.size, capacity)
             self._offsets = _grown(self._offsets, self.size + 1, capacity + 1)
+            self.drop_slots()
             self._slots = np.zeros(2 * capacity, np.uint64)
             fill_slots(self.size, self._slots, self._offsets, self._letters)
         used = int(self._offsets[self.size])

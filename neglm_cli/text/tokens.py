@@ -13,7 +13,7 @@ UNKNOWN = b"<unk>"  # stands for every word that a vocabulary lacks
 END_OF_LINE = b"<eos>"  # the end of a line: counted and predicted like a word
 
 SPACE = np.array([byte in b" \t\n\r\v\f" for byte in range(256)])
-BATCH = 4096  # words that are split before the next step takes them: their offsets stay in the cache
+BATCH = 1024  # words that are split before the next step takes them: small enough for the first-level cache
 ONE = np.uint64(1)
 
 
@@ -28,6 +28,8 @@ def split(text, begin, end, starts, ends, line_ends):
 
     Word i is text[starts[i]:ends[i]]; line_ends[j] is the number of this call's words before the j-th newline.
     Returns the number of words, the number of newlines, and where to go on. `begin` must not lie inside a word.
+    The arrays have room for 128 at least: with less, a word that is still open at the end of a block could keep
+    the next call from getting on.
     """
     words = words_ended = lines = 0
     before = ONE  # whether the byte before the block is white space

@@ -90,7 +90,9 @@ class Vocabulary:
         words, offsets, counts = tensors["words"], tensors["offsets"], tensors["counts"]
         fitting = len(offsets) == len(counts) + 1 and offsets[0] == 0 and offsets[-1] == len(words)
         if not fitting or np.diff(offsets).min() < 1 or counts.min() < 1:
-            raise NeglmError(f"{stored.path} is damaged: its words, offsets and counts do not fit together; make it again")
+            raise NeglmError(
+                f"{stored.path} is damaged: its words, offsets and counts do not fit together; make it again"
+            )
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         numbers = {name: fields[name] for name in NUMBERS}
         return cls(words, offsets, counts, **fields["arguments"], **numbers, files=files)
@@ -158,6 +160,14 @@ def merge(parts: Sequence[Counts]) -> Counts:
         sum(part.tokens for part in parts),
         [file for part in parts for file in part.files],
     )  # fmt: skip
+
+
+def load_kernels() -> None:
+    """Load what merging and building need from the disk, which takes a while: done best while threads count."""
+    table = WordTable()
+    for word in (UNKNOWN, END_OF_LINE):
+        table.add_word(word, 1)
+    build(Counts(table.offsets, table.counts, table.letters, False, 1, 1, []))
 
 
 def _by_count(totals: np.ndarray) -> np.ndarray:

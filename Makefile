@@ -1,0 +1,46 @@
+# make demo    the main job from end to end, on a text that every machine has
+# make test    the tests
+# make check   ruff, mypy, tests
+# make bench   side by side with other tools; DATA=dir with wiki/wiki-raw30.txt for the figures in the README
+# make man     the man pages, from the same source as --help
+#
+# Each makes its own virtual environment in .venv and installs what it needs. PYTHON=python3.13 chooses another Python.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+DATA ?= ../shared/data
+BIN := .venv/bin
+
+.PHONY: demo test check bench man clean
+.DELETE_ON_ERROR:
+
+demo: .venv/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo/run demo
+
+test: .venv/developing
+	$(BIN)/python -m pytest
+
+check: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: .venv/developing
+	$(BIN)/python benchmarks/vocab.py --data $(DATA)
+
+man: .venv/installed
+	$(BIN)/python -m neglm_cli.cli.manual man
+
+clean:
+	rm -rf .venv demo dist benchmarks/data
+
+.venv/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "neglm needs Python 3.11 or newer; name one with make PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv || { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/developing: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

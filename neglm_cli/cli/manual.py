@@ -1,0 +1,133 @@
+"""The man pages, from what --help shows and from the file format's schema: `python -m neglm_cli.cli.manual man`."""
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from neglm_cli.cli import main  # noqa: F401  (imports every subcommand)
+from neglm_cli.cli.app import DESCRIPTION, SUBCOMMANDS, SUMMARY, Subcommand
+from neglm_cli.cli.manual_format import format_page
+from neglm_cli.cli.roff import bold, escape, italic, section, see_also, tagged, title, verbatim
+
+CONVENTIONS = (
+    "Results go to standard output, all else to standard error. Every command has --help, --quiet and --debug, and "
+    "--json where it prints results. `-` is standard input or output. Output files are written beside their place and "
+    "renamed when they are complete, so an old file is never harmed by a run that fails.",
+    "The first start after an install or an upgrade compiles the kernels, which takes some seconds, and says so.",
+)
+COMPLETION = (
+    "neglm --install-completion sets up completion of subcommands and options for bash, zsh, fish and PowerShell; "
+    "neglm --show-completion prints what it would add."
+)
+EXIT_STATUS = (
+    ("0", "Done."),
+    ("1", "It could not be done; one sentence on standard error says why. No output file was changed."),
+    ("2", "The command line is wrong."),
+    ("130, 143", "Interrupted by Ctrl-C, or terminated."),
+)
+ENVIRONMENT = (
+    ("NUMBA_CACHE_DIR", "Directory for compiled kernels; otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache."),
+    ("TMPDIR", "Directory for what outgrows memory."),
+    ("NO_COLOR", "If set, no colours."),
+)
+
+
+class Parameter(NamedTuple):
+    names: tuple[str, ...]
+    metavar: str
+    help: str
+    default: str
+    panel: str
+
+
+def pages() -> dict[str, str]:
+    """All man pages, by file name."""
+    names = ["neglm.1", *(f"neglm-{page.name}.1" for page in SUBCOMMANDS)]
+    return {
+        "neglm.1": main_page(),
+        **{f"neglm-{page.name}.1": subcommand_page(page) for page in SUBCOMMANDS},
+        "neglm-format.5": format_page(*names),
+    }
+
+
+def main_page() -> str:
+    lines = title("neglm", 1, SUMMARY)
+    lines += [".SH SYNOPSIS", f"{bold('neglm')} {italic('COMMAND')} [{italic('OPTIONS')}] ..."]
+    lines += section("DESCRIPTION", DESCRIPTION)
+    lines += [".SH COMMANDS"]
+    for page in SUBCOMMANDS:
+        lines += tagged(f"{bold(f'neglm-{page.name}')}(1)", page.paragraphs[0])
+    lines += section("CONVENTIONS", *CONVENTIONS)
+    lines += section("COMPLETION", COMPLETION)
+    lines += _table("EXIT STATUS", EXIT_STATUS)
+    lines += _table("ENVIRONMENT", ENVIRONMENT)
+    lines += see_also(*(f"neglm-{page.name}.1" for page in SUBCOMMANDS), "neglm-format.5")
+    return "\n".join(lines) + "\n"
+
+
+def subcommand_page(page: Subcommand) -> str:
+    arguments, options = parameters(page)
+    lines = title(f"neglm-{page.name}", 1, page.paragraphs[0])
+    names = " ".join(italic(argument.metavar) for argument in arguments)
+    lines += [".SH SYNOPSIS", f"{bold(f'neglm {page.name}')} [{italic('OPTIONS')}] {names}"]
+    lines += section("DESCRIPTION", *page.paragraphs)
+    lines += _table("ARGUMENTS", [(argument.metavar, argument.help) for argument in arguments])
+    lines += [".SH OPTIONS"]
+    for panel in dict.fromkeys(option.panel for option in options):
+        lines += [f".SS {panel}"]
+        for option in options:
+            if option.panel == panel:
+                metavar = f" {italic(option.metavar)}" if option.metavar else ""
+                default = f" Default: {option.default}." if option.default else ""
+                lines += tagged(", ".join(bold(name) + metavar for name in option.names), option.help + default)
+    lines += [".SS Help", *tagged(f"{bold('--help')}, {bold('-h')}", "Show the options on one screen.")]
+    lines += [".SH EXAMPLES"]
+    for command, meaning in page.examples:
+        lines += [".PP", escape(meaning), *verbatim(f"$ {command}")]
+    lines += _table("EXIT STATUS", EXIT_STATUS)
+    others = (f"neglm-{other.name}.1" for other in SUBCOMMANDS if other.name != page.name)
+    lines += see_also("neglm.1", *others, "neglm-format.5")
+    return "\n".join(lines) + "\n"
+
+
+def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
+    """A subcommand's arguments and options, from its signature."""
+    hints = get_type_hints(page.function, include_extras=True)
+    arguments: list[Parameter] = []
+    options: list[Parameter] = []
+    for name, parameter in inspect.signature(page.function).parameters.items():
+        assert get_origin(hints[name]) is Annotated
+        kind, info = get_args(hints[name])[:2]
+        declared = (
+            info.default,
+            *(info.param_decls or ()),
+        )  # inside Annotated, Typer keeps the first name as `default`
+        found = Parameter(
+            names=tuple(d for d in declared if isinstance(d, str)) or (f"--{name.replace('_', '-')}",),
+            metavar=(info.metavar or "") + ("..." if get_origin(kind) is list else ""),
+            help=info.help,
+            default=_default(info, parameter.default),
+            panel=info.rich_help_panel or "General",
+        )
+        (arguments if type(info).__name__ == "ArgumentInfo" else options).append(found)
+    return arguments, options
+
+
+def _default(info: Any, default: Any) -> str:
+    if isinstance(info.show_default, str):
+        return info.show_default
+    if default is inspect.Parameter.empty or isinstance(default, bool) or default is None:
+        return ""
+    return str(default)
+
+
+def _table(name: str, rows: Any) -> list[str]:
+    return [f".SH {name}"] + [line for tag, text in rows for line in tagged(bold(tag), text)]
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        path = Path(sys.argv[1], name)
+        path.write_text(text, encoding="utf-8")
+        print(path)

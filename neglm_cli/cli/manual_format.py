@@ -1,0 +1,84 @@
+"""neglm-format(5), from the schema that the reader checks files against."""
+
+from neglm_cli.cli.roff import bold, escape, section, see_also, tagged, title, verbatim
+from neglm_cli.store import schema
+
+LAYOUT = (
+    ("8 bytes", "The length of the header, little-endian."),
+    (
+        "header",
+        "JSON in ASCII, padded with blanks: `__metadata__` first, then one entry per tensor with `dtype` (U8, I32, "
+        "I64, F32), `shape`, and `data_offsets` counted from the end of the header.",
+    ),
+    (
+        "data",
+        "The tensors, little-endian, one after the other, wide types first, so that each is aligned to its type.",
+    ),
+)
+
+READER = """
+from safetensors import safe_open
+with safe_open("vocab.safetensors", "numpy") as file:
+    words, offsets = file.get_tensor("words"), file.get_tensor("offsets")
+    print(bytes(words[offsets[0]:offsets[1]]), file.get_tensor("counts")[0], file.metadata()["kind"])
+"""
+
+
+def format_page(*others: str) -> str:
+    """The page; `others` are those it refers to."""
+    lines = title("neglm-format", 5, "the files that neglm writes")
+    lines += section(
+        "DESCRIPTION",
+        "Everything that neglm writes is a safetensors file: any program that reads those can read it, and reading "
+        "runs no code. This page says what is in them, in enough detail to write a reader or a writer.",
+        "A file is written under another name beside its place, flushed to disk and renamed. The same contents always "
+        "give the same bytes.",
+    )
+    lines += [".SH LAYOUT"]
+    for tag, text in LAYOUT:
+        lines += tagged(bold(tag), text)
+    lines += section(
+        "METADATA",
+        "The header's `__metadata__` object maps names to strings. An `integer` is decimal digits; `JSON` has sorted "
+        "keys and no blanks. All kinds have the first five; each kind adds its own. They stand in the order given "
+        "here.",
+    )
+    lines += _fields(schema.COMMON_FIELDS)
+    for name, kind in schema.KINDS.items():
+        lines += [f".SH KIND: {name.upper()}", ".PP", escape(_sentence(kind.meaning)), ".SS Tensors"]
+        for tensor in kind.tensors:
+            shape = " × ".join(tensor.shape)
+            lines += tagged(f"{bold(tensor.name)}  {tensor.dtype} ({shape})", _sentence(tensor.meaning))
+        lines += [".SS Metadata", *_fields(kind.fields)]
+    lines += section("LETTERS", "Lengths of dimensions:")
+    for letter, meaning in schema.LETTERS.items():
+        lines += tagged(bold(letter), _sentence(meaning))
+    lines += section(
+        "CHECKSUM",
+        "Take all bytes before the data (the length and the header) and replace the 32 digits of `checksum` by the "
+        "character 0. Append the 16 bytes of the XXH3-128 digest of the data, in canonical (big-endian) order. The "
+        "checksum is the XXH3-128 digest of all that, in hexadecimal. XXH3 is as fast as memory; it guards against "
+        "accidents, not against forgery.",
+    )
+    lines += section(
+        "FINGERPRINT",
+        "The fingerprint of a corpus file is the XXH3-128 digest, in hexadecimal, of the concatenated XXH3-128 digests "
+        "of its blocks of 4,194,304 bytes (the last one may be shorter). A compressed file counts as it is on disk.",
+    )
+    lines += section(
+        "TEXT RULES",
+        "Words are separated by ASCII white space only: blank, tab, newline, carriage return, vertical tab and form "
+        "feed. Any other byte belongs to a word; no encoding is assumed. Lines end at a newline; the end of a line is "
+        "the word `<eos>`, also for a last line without a newline. A word that the vocabulary lacks is `<unk>`.",
+    )
+    lines += section("EXAMPLES", "The most frequent word of a vocabulary, in Python, without neglm:")
+    lines += verbatim(*READER.strip().split("\n"))
+    return "\n".join([*lines, *see_also(*others)]) + "\n"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _fields(fields: tuple[schema.Field, ...]) -> list[str]:
+    return [line for f in fields for line in tagged(f"{bold(f.name)}  {f.type}", _sentence(f.meaning))]

@@ -1,0 +1,48 @@
+"""What the tests share: running `neglm` as a user does, and strategies for texts."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None, max_examples=100)
+settings.load_profile("default")
+
+Neglm = Callable[..., subprocess.CompletedProcess[bytes]]
+
+COMMAND = [sys.executable, "-m", "neglm_cli"]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty directory to be in."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+
+
+@pytest.fixture
+def neglm(workplace: Path) -> Neglm:
+    """Runs the command line in the workplace; `code` is the exit code that is expected."""
+
+    def run(
+        *arguments: str, stdin: bytes = b"", code: int = 0, **environment: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        result = subprocess.run(
+            [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=os.environ | environment
+        )
+        assert result.returncode == code, result.stderr.decode()
+        return result
+
+    return run
+
+
+def one_sentence(stderr: bytes) -> str:
+    """The error message, which must be a single line without a traceback."""
+    lines = [line for line in stderr.decode().splitlines() if not line.startswith("compiling kernels")]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("neglm: ")
+    return lines[0]

@@ -1,0 +1,27 @@
+"""What the fast code must agree with, in plain Python; and texts to try it on."""
+
+import io
+from collections import Counter
+
+from hypothesis import strategies as st
+
+# Few letters, much white space: words repeat, and every kind of boundary turns up. NUL and 0xff are letters.
+ALPHABET = b"aab\x00\xff \n\t\r\v\f"
+texts = st.one_of(
+    st.binary(max_size=300),
+    st.lists(st.sampled_from([bytes([byte]) for byte in ALPHABET]), max_size=400).map(b"".join),
+    st.lists(
+        st.sampled_from(
+            [b"a", b"word", b"of8bytes", b"longer than that", b" ", b"\n", b"x" * 70, b"\xc2\xa0", b"<unk>"]
+        )
+    ).map(b" ".join),
+)
+
+
+def sentences(text: bytes) -> list[list[bytes]]:
+    """The words of every line; a last line without a newline is one too."""
+    return [line.split() for line in io.BytesIO(text)]
+
+
+def counts(*parts: bytes) -> Counter[bytes]:
+    return Counter(word for text in parts for words in sentences(text) for word in words)

@@ -1,0 +1,190 @@
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
+from neglm_cli.text import encoded as encoded_module
+from neglm_cli.text.encode import Encoder
+from neglm_cli.text.encoded import EncodedCorpus, MappedCorpus, TextCorpus, default_cache, open_encoded
+from neglm_cli.text.source import open_corpus
+from neglm_cli.text.vocabulary import Vocabulary
+from tests.text.making import vocabulary_of
+from tests.text.reference import counts, sentences, texts
+
+TEXT = b"the cat sat\non the mat\n\nthe end"
+
+
+def expected_ids(text: bytes, vocabulary: Vocabulary) -> list[int]:
+    ids = {word: i for i, word in enumerate(vocabulary)}
+    unknown, end = ids[b"<unk>"], ids[b"<eos>"]
+    return [i for words in sentences(text) for i in (*(ids.get(word, unknown) for word in words), end)]
+
+
+def everything(corpus: EncodedCorpus, position: int = 0) -> list[int]:
+    ids = corpus.cursor(position).take(corpus.length)
+    assert ids.dtype == np.int32
+    return ids.tolist()
+
+
+class Told(list[str]):
+    def __call__(self, sentence: str) -> None:
+        self.append(sentence)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_encoder_knows_words_unknowns_and_ends(workplace: Path) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace, min_count=2)
+    text = b"the dog\nsat\n"
+    assert Encoder(vocabulary).encode(text).tolist() == expected_ids(text, vocabulary)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@given(parts=st.lists(texts, min_size=1, max_size=3), known=texts, size=st.integers(1, 30), data=st.data())
+def test_cursors_walk_from_anywhere(
+    tmp_path_factory: pytest.TempPathFactory,
+    cached: bool,
+    parts: list[bytes],
+    known: bytes,
+    size: int,
+    data: st.DataObject,
+) -> None:
+    assume(counts(known) and any(parts))
+    directory = tmp_path_factory.mktemp("cursors")
+    vocabulary = vocabulary_of(known, directory=directory)
+    paths = [directory / f"part{number}" for number in range(len(parts))]
+    for path, text in zip(paths, parts, strict=True):
+        path.write_bytes(text)
+    wanted = [i for text in parts for i in expected_ids(text, vocabulary)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoded_module, "TEXT_RANGE", size)
+        corpus = open_corpus([str(path) for path in paths])
+        encoded = open_encoded(corpus, vocabulary, 2, directory / "cache" if cached else None, lambda sentence: None)
+        assert isinstance(encoded, MappedCorpus if cached else TextCorpus)
+        assert encoded.length == len(wanted)
+        start = data.draw(st.integers(0, len(wanted)))
+        cursor = encoded.cursor(start)
+        walked: list[int] = []
+        for count in data.draw(st.lists(st.integers(0, 20), max_size=5)):
+            walked += cursor.take(count).tolist()
+        assert walked == wanted[start : start + len(walked)]
+        assert everything(encoded, start) == wanted[start:]
+
+
+def test_the_copy_is_made_once_and_its_size_announced(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    for _ in range(2):
+        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+        assert everything(encoded) == expected_ids(TEXT, vocabulary)
+    assert len(list(cache.iterdir())) == 1
+    size = 4 * len(expected_ids(TEXT, vocabulary))
+    assert told[0] == f"writing an encoded copy of about {size} bytes to {cache}"
+    assert told[1].startswith("using the encoded copy")
+
+
+def test_a_copy_of_another_text_is_not_used(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    changed = TEXT.replace(b"cat", b"mat")
+    status = os.stat("0")
+    (workplace / "0").write_bytes(changed)
+    os.utime("0", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    assert everything(encoded) == expected_ids(changed, vocabulary)
+    assert "has changed" in told[1]
+
+
+def test_a_touched_but_equal_text_keeps_its_copy(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    os.utime("0", ns=(1, 1))
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    assert told[1].startswith("using the encoded copy")
+
+
+def test_another_vocabulary_gets_another_copy(workplace: Path, told: Told) -> None:
+    cache = workplace / "cache"
+    for min_count in (1, 2):
+        vocabulary = vocabulary_of(TEXT, directory=workplace, min_count=min_count)
+        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+        assert everything(encoded) == expected_ids(TEXT, vocabulary)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_damaged_copy_is_made_again(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    (copy,) = cache.iterdir()
+    copy.write_bytes(copy.read_bytes()[:-4])
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    assert everything(encoded) == expected_ids(TEXT, vocabulary)
+    assert "is cut short" in told[1]
+
+
+def test_ids_that_are_no_words_never_reach_a_kernel(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    (copy,) = cache.iterdir()
+    copy.write_bytes(copy.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    encoded.cursor(0).take(3)
+    with pytest.raises(NeglmError, match="ids that are no words; delete it"):
+        everything(encoded)
+
+
+def test_the_copy_is_a_file_that_info_can_read(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    (copy,) = (workplace / "cache").iterdir()
+    stored = container.read(copy, "encoded corpus")
+    assert stored.tensors["ids"].tolist() == expected_ids(TEXT, vocabulary)
+    assert stored.fields["lines"] == 4
+    assert stored.fields["corpus"][0]["path"] == "../0"
+
+
+def test_compressed_text_without_a_cache_leaves_nothing_behind(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    Path("text.gz").write_bytes(gzip.compress(TEXT))
+    with pytest.MonkeyPatch.context() as patch:
+        temporary = workplace / "tmp"
+        temporary.mkdir()
+        patch.setattr("tempfile.tempdir", str(temporary))
+        encoded = open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, told)
+        assert everything(encoded) == expected_ids(TEXT, vocabulary)
+        assert list(temporary.iterdir())
+        del encoded
+        assert not list(temporary.iterdir())
+
+
+def test_a_disk_that_is_too_small_is_refused_before_it_is_full(
+    workplace: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    usage = type("Usage", (), {"free": 7})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    size = 4 * len(expected_ids(TEXT, vocabulary))
+    with pytest.raises(NeglmError, match=f"takes about {size} bytes and .* has 7 left"):
+        open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    assert not list((workplace / "cache").iterdir())
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    monkeypatch.delenv("NEGLM_CACHE", raising=False)
+    assert default_cache() == Path("/somewhere/neglm")
+    monkeypatch.setenv("NEGLM_CACHE", "/elsewhere")
+    assert default_cache() == Path("/elsewhere")

@@ -1,0 +1,72 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.remembered import path_from, path_relative_to, reopen
+from neglm_cli.text.vocabulary import Vocabulary
+from tests.text.making import vocabulary_of
+
+
+def remembered(home: str) -> list[dict[str, object]]:
+    return Vocabulary.load(home).files
+
+
+@pytest.fixture
+def home(workplace: Path) -> str:
+    (workplace / "data").mkdir()
+    vocabulary_of(b"a b\n", b"c d\n", directory=workplace / "data").save("vocab")
+    return "vocab"
+
+
+def test_opens_the_same_corpus(home: str) -> None:
+    corpus = reopen(remembered(home), home, 2)
+    assert [source.path for source in corpus.sources] == ["data/0", "data/1"]
+
+
+def test_from_another_directory(home: str, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workplace / "elsewhere").mkdir()
+    monkeypatch.chdir(workplace / "elsewhere")
+    reopen(remembered("../vocab"), "../vocab", 2)
+
+
+def test_when_both_are_moved_together(home: str, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workplace / "new").mkdir()
+    os.rename("vocab", "new/vocab")
+    os.rename("data", "new/data")
+    monkeypatch.chdir("/")
+    path = str(workplace / "new" / "vocab")
+    reopen(remembered(path), path, 2)
+
+
+def test_refuses_what_has_gone(home: str) -> None:
+    os.unlink("data/1")
+    with pytest.raises(NeglmError, match="data/1, the corpus of vocab, has gone: name a corpus, or make vocab again"):
+        reopen(remembered(home), home, 2)
+
+
+@pytest.mark.parametrize("content", [b"c d e\n", b"c x\n"])
+def test_refuses_what_has_changed_even_at_the_same_size(home: str, content: bytes) -> None:
+    Path("data/1").write_bytes(content)
+    with pytest.raises(NeglmError, match="data/1, the corpus of vocab, has changed"):
+        reopen(remembered(home), home, 2)
+
+
+def test_refuses_standard_input() -> None:
+    with pytest.raises(NeglmError, match="made from standard input, which cannot be read again"):
+        reopen([{"path": None, "size": 1, "fingerprint": ""}], "vocab", 1)
+
+
+def test_refuses_a_vocabulary_without_corpus() -> None:
+    with pytest.raises(NeglmError, match="remembers no corpus"):
+        reopen([], "vocab", 1)
+
+
+def test_paths_through_symbolic_links(workplace: Path) -> None:
+    (workplace / "real" / "deep").mkdir(parents=True)
+    (workplace / "real" / "text").touch()
+    os.symlink("real/deep", "link")
+    stored = path_relative_to("link/vocab", "real/text")
+    assert stored == "../text"
+    assert path_from("link/vocab", stored) == "real/text"

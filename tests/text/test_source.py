@@ -1,0 +1,190 @@
+import bz2
+import gzip
+import lzma
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text import source as source_module
+from neglm_cli.text.fingerprint import BLOCK, combine
+from neglm_cli.text.source import Corpus, Source, open_corpus
+from tests.text.reference import sentences, texts
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd.compress,
+}
+
+
+def lines_of(corpus: Corpus) -> list[list[bytes]]:
+    """The sentences of all blocks together. Each block must hold whole words."""
+    text = b""
+    for piece in corpus.pieces():
+        block = piece.load()
+        part = block.text[: block.length].tobytes()
+        assert not (text and part) or text[-1:].isspace() or part[:1].isspace()
+        text += part
+    assert not text or text.endswith(b"\n")
+    return sentences(text)
+
+
+def ended(text: bytes) -> bytes:
+    return text if text.endswith(b"\n") or not text else text + b"\n"
+
+
+@given(text=texts, size=st.integers(1, 40))
+def test_ranges_of_any_size_hold_every_word_once(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int
+) -> None:
+    path = tmp_path_factory.mktemp("ranges") / "text"
+    path.write_bytes(text)
+    blocks = [piece.load() for piece in Source(str(path), len(text), plain=True).ranges(size)]
+    assert b"".join(block.text[: block.length].tobytes() for block in blocks) == ended(text)
+    for one, next_one in zip(blocks, blocks[1:], strict=False):
+        if one.length and next_one.length:
+            assert bytes([one.text[one.length - 1]]).isspace() or bytes([next_one.text[0]]).isspace()
+    assert sum(block.read for block in blocks) == len(text)
+
+
+@pytest.mark.parametrize("kind", ["plain", *COMPRESSORS])
+@given(text=texts, block=st.integers(1, 40))
+def test_streams_give_the_same_text(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, text: bytes, block: int
+) -> None:
+    path = tmp_path_factory.mktemp("streams") / "text"
+    path.write_bytes(COMPRESSORS[kind](text) if kind != "plain" else text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_module, "BLOCK", block)
+        stream = Source(str(path), path.stat().st_size, plain=False)
+        assert lines_of(Corpus((stream,))) == sentences(text)
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compression_is_recognised_by_the_first_bytes(workplace: Path, kind: str) -> None:
+    (workplace / "misleading.txt").write_bytes(COMPRESSORS[kind](b"a b\nc\n"))
+    (workplace / "plain.gz").write_bytes(b"a b\nc\n")
+    corpus = open_corpus(["misleading.txt", "plain.gz"])
+    assert [source.plain for source in corpus.sources] == [False, True]
+    assert lines_of(corpus) == [[b"a", b"b"], [b"c"]] * 2
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_several_compressed_parts_in_one_file(workplace: Path, kind: str) -> None:
+    (workplace / "text").write_bytes(COMPRESSORS[kind](b"a b\nc") + COMPRESSORS[kind](b"d e\n"))
+    assert lines_of(open_corpus(["text"])) == [[b"a", b"b"], [b"cd", b"e"]]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_truncated_and_damaged_compression(workplace: Path, kind: str) -> None:
+    whole = COMPRESSORS[kind](os.urandom(100_000).hex().encode())
+    (workplace / "cut").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(NeglmError, match=f"cut is cut short: its {kind} data end too early"):
+        lines_of(open_corpus(["cut"]))
+    broken = bytearray(whole)
+    broken[len(whole) // 2] ^= 0xFF
+    broken[len(whole) // 2 + 1] ^= 0xFF
+    (workplace / "broken").write_bytes(broken)
+    with pytest.raises(NeglmError, match="broken"):
+        lines_of(open_corpus(["broken"]))
+
+
+def test_files_end_their_last_lines(workplace: Path) -> None:
+    (workplace / "one").write_bytes(b"a b")
+    (workplace / "two").write_bytes(b"c")
+    assert lines_of(open_corpus(["one", "two"])) == [[b"a", b"b"], [b"c"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("missing", "missing does not exist"),
+        ("folder", "folder is a directory: name the files in it, for example folder/\\*"),
+        ("empty", "empty is empty"),
+        ("/proc/self/mem", "cannot read /proc/self/mem"),
+    ],
+)
+def test_what_cannot_be_a_corpus(workplace: Path, path: str, message: str) -> None:
+    (workplace / "folder").mkdir()
+    (workplace / "empty").touch()
+    with pytest.raises(NeglmError, match=message):
+        lines_of(open_corpus([path]))
+
+
+def test_a_file_that_shrinks(workplace: Path) -> None:
+    (workplace / "text").write_bytes(b"a b c d")
+    corpus = open_corpus(["text"])
+    (workplace / "text").write_bytes(b"a b")
+    with pytest.raises(NeglmError, match="became shorter while it was read"):
+        lines_of(corpus)
+
+
+def test_a_named_pipe(workplace: Path) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(b"a b\nc"))
+    writer.start()
+    assert lines_of(open_corpus(["pipe"])) == [[b"a", b"b"], [b"c"]]
+    writer.join()
+
+
+def test_standard_input_in_small_pieces(workplace: Path) -> None:
+    """Even the bytes that tell the compression may come one by one."""
+    script = "from tests.text.test_source import lines_of; from neglm_cli.text.source import open_corpus; \
+print(lines_of(open_corpus(['-'])))"
+    root = Path(__file__).parent.parent.parent
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root)
+    assert process.stdin
+    assert process.stdout
+    for byte in gzip.compress(b"a b\nc"):
+        process.stdin.write(bytes([byte]))
+        process.stdin.flush()
+    process.stdin.close()
+    assert process.stdout.read().decode().strip() == "[[b'a', b'b'], [b'c']]"
+    assert process.wait() == 0
+
+
+def test_standard_input_only_once() -> None:
+    with pytest.raises(NeglmError, match="only once"):
+        open_corpus(["-", "-"])
+
+
+def digests(source: Source) -> str:
+    return combine(digest for piece in source.pieces() for digest in piece.load().digests)
+
+
+@pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])
+def test_fingerprint_is_the_same_however_a_file_is_read(workplace: Path, size: int) -> None:
+    data = os.urandom(size)
+    (workplace / "data").write_bytes(data)
+    expected = xxhash.xxh3_128_hexdigest(
+        b"".join(xxhash.xxh3_128_digest(data[i : i + BLOCK]) for i in range(0, size, BLOCK))
+    )
+    assert digests(Source("data", size, plain=True)) == expected
+    assert digests(Source("data", size, plain=False)) == expected
+
+
+def test_an_abandoned_stream_ends_its_thread(workplace: Path) -> None:
+    (workplace / "text.gz").write_bytes(gzip.compress(b"word " * 10_000_000, 1))
+    pieces = open_corpus(["text.gz"]).pieces()
+    next(pieces)
+    before = threading.active_count()
+    pieces.close()  # type: ignore[attr-defined]
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(10)
+    assert threading.active_count() < before

@@ -1,0 +1,78 @@
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.text.table import Scratch, WordTable
+from neglm_cli.text.tokens import padded
+from tests.text.reference import counts, sentences, texts
+
+
+def contents(table: WordTable) -> dict[bytes, int]:
+    letters = table.letters.tobytes()
+    ends = table.offsets.tolist()
+    return {letters[ends[i] : ends[i + 1]]: int(table.counts[i]) for i in range(table.size)}
+
+
+@given(st.lists(texts, max_size=5))
+def test_counts_like_a_counter(parts: list[bytes]) -> None:
+    table, scratch = WordTable(), Scratch()
+    words = lines = 0
+    for text in parts:
+        new_words, new_lines = table.count_text(padded(text + b"\n"), len(text) + 1, scratch)
+        words, lines = words + new_words, lines + new_lines
+    expected = counts(*(text + b"\n" for text in parts))
+    assert contents(table) == dict(expected)
+    assert words == expected.total()
+    assert lines == sum(len(sentences(text + b"\n")) for text in parts)
+
+
+def test_grows_through_many_words_and_finds_each() -> None:
+    text = b" ".join(b"word%d" % i for i in range(50_000)) + b"\n"
+    table, scratch = WordTable(), Scratch()
+    table.count_text(padded(text), len(text), scratch)
+    table.count_text(padded(text), len(text), scratch)
+    assert table.size == 50_000
+    assert set(table.counts.tolist()) == {2}
+    assert [table.entry(b"word%d" % i) for i in range(50_000)] == list(range(50_000))
+    assert table.entry(b"word50000") == -1
+    assert table.entry(b"") == -1
+
+
+def test_words_of_every_length_differ_in_their_last_byte() -> None:
+    words = [b"x" * length + end for length in range(80) for end in (b"a", b"b", b"\x00")]
+    text = b" ".join(words) + b"\n"
+    table = WordTable()
+    table.count_text(padded(text), len(text), Scratch())
+    assert contents(table) == dict(Counter(words))
+
+
+def test_a_word_larger_than_all_room() -> None:
+    word = b"y" * 3_000_000
+    text = b"a " + word + b" b " + word + b"\n"
+    table = WordTable()
+    table.count_text(padded(text), len(text), Scratch())
+    assert contents(table) == {b"a": 1, word: 2, b"b": 1}
+
+
+@given(texts, texts)
+def test_adding_tables(one: bytes, other: bytes) -> None:
+    tables = []
+    for text in (one, other):
+        table = WordTable()
+        table.count_text(padded(text + b"\n"), len(text) + 1, Scratch())
+        tables.append(table)
+    tables[0].add_table(tables[1])
+    assert contents(tables[0]) == dict(counts(one + b"\n", other + b"\n"))
+
+
+@given(texts, texts)
+def test_looking_up_gives_entries_unknown_and_ends_of_line(known: bytes, text: bytes) -> None:
+    table, scratch = WordTable(), Scratch()
+    table.count_text(padded(known + b"\n"), len(known) + 1, scratch)
+    ids = table.lookup_text(padded(text + b"\n"), len(text) + 1, -2, -3, scratch)
+    entries = {word: entry for entry, word in enumerate(contents(table))}
+    expected = [i for words in sentences(text + b"\n") for i in (*(entries.get(word, -2) for word in words), -3)]
+    assert ids.dtype == np.int32
+    assert ids.tolist() == expected

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text import wordlist
+from neglm_cli.text.vocabulary import build, merge
+from tests.text.making import as_dict, vocabulary_of
+
+TEXT = b"b a a\nc \xff <unk>\nb\n"
+
+
+def test_lines_are_words_and_counts(workplace: Path) -> None:
+    vocabulary = vocabulary_of(b"b a a\n", directory=workplace)
+    assert b"".join(wordlist.lines(vocabulary)) == b"a\t2\n<eos>\t1\n<unk>\t1\nb\t1\n"
+    assert b"".join(wordlist.lines(vocabulary, word2vec=True)) == b"</s> 1\na 2\n<unk> 1\nb 1\n"
+
+
+@pytest.mark.parametrize("word2vec", [False, True])
+def test_there_and_back(workplace: Path, word2vec: bool) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    wordlist.save(vocabulary, "words", word2vec)
+    back = build(merge([wordlist.read_counts("words")]))
+    assert list(as_dict(back).items()) == list(as_dict(vocabulary).items())
+    assert (back.lines, back.tokens, back.distinct) == (vocabulary.lines, vocabulary.tokens, vocabulary.distinct)
+
+
+def test_a_list_without_special_words(workplace: Path) -> None:
+    Path("words").write_bytes(b"a 5\nb 7\n")
+    assert as_dict(build(wordlist.read_counts("words"))) == {b"b": 7, b"a": 5, b"<eos>": 1, b"<unk>": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\t1\nb\n", "words, line 2: expected a word"),
+        (b"a\t1\nb\t0\n", "words, line 2"),
+        (b"a\t-1\n", "words, line 1"),
+        (b"a\t1.5\n", "words, line 1"),
+        (b"a b 3\n", "words, line 1"),
+        (b"\n", "words, line 1"),
+        (b"a\t99999999999999999999\n", "words, line 1"),
+        (b"a\t9223372036854775807\nb\t1\n", "add up to more"),
+        (b"a\t1\na\t2\n", "words, line 2: this word has a count already"),
+        (b"<eos>\t1\n</s> 2\n", "words, line 2: this word has a count already"),
+        (b"", "words is empty"),
+    ],
+)
+def test_bad_lists(workplace: Path, content: bytes, message: str) -> None:
+    Path("words").write_bytes(content)
+    with pytest.raises(NeglmError, match=message):
+        wordlist.read_counts("words")
