@@ -2,7 +2,8 @@
 
     python benchmarks/vocab.py [--data DIR] [--repeat N] [--size MB]
 
-Times are whole processes from start to exit, as a user waits for them; the median of the repeats counts.
+Times are whole processes from start to exit, as a user waits for them. In every round each contestant runs
+once; a ratio is that of two times of one round, and the median of the rounds counts.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 NEGLM = [str(Path(sys.executable).with_name("neglm"))]
+VOCAB = [*NEGLM, "vocab", "--quiet", "--threads", "2"]
 COUNTER = """
 import sys, collections
 counts = collections.Counter()
@@ -31,15 +33,30 @@ from neglm_cli.text.count import counting
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.source import open_corpus
 from neglm_cli.text.vocabulary import Vocabulary
-corpus, encoder = open_corpus([sys.argv[1]]), Encoder(Vocabulary.load(sys.argv[2]))
-list(encoder.encode_corpus(open_corpus([sys.argv[3]]), 2))  # kernels are loaded
-with counting(open_corpus([sys.argv[3]]), 2, 1 << 30, lambda count: None): pass
-start = time.perf_counter()
-for _ in encoder.encode_corpus(corpus, 2): pass
-middle = time.perf_counter()
-with counting(corpus, 2, 1 << 30, lambda count: None): pass
-print(middle - start, time.perf_counter() - middle)
+encoder = Encoder(Vocabulary.load("vocab.safetensors"))
+def encode(path):
+    start = time.perf_counter()
+    for _ in encoder.encode_corpus(open_corpus([path]), 2): pass
+    return time.perf_counter() - start
+def count(path):
+    start = time.perf_counter()
+    with counting(open_corpus([path]), 2, 1 << 30, lambda read: None): pass
+    return time.perf_counter() - start
+encode("small.txt"), count("small.txt")  # loads the kernels
+print(*(f"{encode('corpus.txt')} {count('corpus.txt')}" for _ in range(int(sys.argv[1]))))
 """
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+CONTESTANTS = {
+    "neglm vocab, two threads": [*VOCAB, "corpus.txt"],
+    "wc -w": ["wc", "-w", "corpus.txt"],
+    "wc -w, LC_ALL=C": ["env", "LC_ALL=C", "wc", "-w", "corpus.txt"],
+    "Counter loop": [sys.executable, "-c", COUNTER, "corpus.txt"],
+}
+DISTINCT = 10_000_000
 
 
 def sample(data: Path) -> bytes:
@@ -47,116 +64,77 @@ def sample(data: Path) -> bytes:
     path = data / "wiki" / "wiki-raw30.txt"
     if path.exists():
         return path.read_bytes()
-    print(f"{path} is not there: using Python's documentation, on which the ratios differ", file=sys.stderr)
+    print(f"{path} is not there: using Python's documentation, on which the ratios differ\n")
     script = Path(__file__).parent.parent / "examples" / "demo" / "python_docs.py"
-    return subprocess.run([sys.executable, str(script)], check=True, capture_output=True).stdout
+    return output([sys.executable, str(script)])
 
 
-def seconds(command: list[str], directory: Path) -> float:
+def output(command: list[str]) -> bytes:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+
+
+def seconds(command: list[str]) -> float:
     start = time.perf_counter()
-    subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
+    output(command)
     return time.perf_counter() - start
 
 
-def peak_memory(command: list[str], directory: Path) -> int:
-    """Bytes resident at the most, measured in a child of its own."""
-    probe = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); \
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    output = subprocess.run(
-        [sys.executable, "-c", probe, *command], cwd=directory, check=True, capture_output=True
-    ).stdout
-    return int(output) * 1024
+def contest(rounds: int, size: int) -> None:
+    times = [{name: seconds(command) for name, command in CONTESTANTS.items()} for _ in range(rounds)]
+    ours = next(iter(CONTESTANTS))
+    for name in CONTESTANTS:
+        column = [row[name] for row in times]
+        median, spread = statistics.median(column), f"{min(column):.2f} to {max(column):.2f}"
+        ratio = statistics.median(row[name] / row[ours] for row in times)
+        speed = size / median / 1e6
+        print(f"{name:<26}{median:6.2f} s ({spread:>14})  {speed:4.0f} MB/s  {ratio:6.2f} × the time of neglm")
 
 
-def distinct_words(path: Path, count: int) -> None:
-    """A file in which every word is another: the worst case for memory."""
-    with open(path, "w", encoding="ascii") as file:
-        for start in range(0, count, 10):
-            file.write(" ".join(f"word{i:x}" for i in range(start, start + 10)) + "\n")
+def encoding(rounds: int, size: int) -> None:
+    numbers = [float(number) for number in output([sys.executable, "-c", ENCODE, str(rounds)]).split()]
+    encode, count = numbers[::2], numbers[1::2]
+    ratio = statistics.median(c / e for e, c in zip(encode, count, strict=True))
+    rates = [size / statistics.median(column) / 1e6 for column in (encode, count)]
+    print(f"\nwithout start-up: encoding {rates[0]:.0f} MB/s, counting {rates[1]:.0f} MB/s, ratio {ratio:.2f}")
 
 
-def report(label: str, times: list[float], size: int) -> float:
-    median = statistics.median(times)
-    spread = f"{min(times):.2f} to {max(times):.2f}"
-    print(f"{label:<34}{median:7.2f} s  ({spread:>12})  {size / median / 1e6:6.0f} MB/s")
-    return median
+def start_up(rounds: int) -> None:
+    times = [seconds([*VOCAB, "small.txt", "-o", "small.safetensors"]) for _ in range(rounds)]
+    print(f"a file of 1 KB: {statistics.median(times):.2f} s")
+
+
+def memory(path: str) -> None:
+    peak = int(output([sys.executable, "-c", PEAK, *VOCAB, path, "-o", "memory.safetensors"])) * 1024
+    words = json.loads(output([*NEGLM, "info", "memory.safetensors", "--json"]))["distinct"]
+    allowed = (300e6 + 100 * words) / 1e6
+    print(f"{words:,} distinct words: at most {peak / 1e6:,.0f} MB (300 MB + 100 bytes a word are {allowed:,.0f} MB)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory with wiki/wiki-raw30.txt")
-    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--repeat", type=int, default=7, help="rounds")
     parser.add_argument("--size", type=int, default=300, help="megabytes of text")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="neglm-bench-") as name:
-        directory = Path(name)
-        text = sample(arguments.data)
-        corpus, small, distinct = directory / "corpus.txt", directory / "small.txt", directory / "distinct.txt"
-        with open(corpus, "wb") as file:
+    text = sample(arguments.data.absolute())
+    with tempfile.TemporaryDirectory(prefix="neglm-bench-") as directory:
+        os.chdir(directory)
+        with open("corpus.txt", "wb") as file:
             for _ in range(max(1, round(arguments.size * 1e6 / len(text)))):
                 file.write(text)
-        small.write_bytes(text[:1000])
-        size = corpus.stat().st_size
-        vocab = [*NEGLM, "vocab", "--quiet", "--threads", "2"]
-        subprocess.run(
-            [*vocab, "corpus.txt"], cwd=directory, check=True
-        )  # compiles, if need be, and warms the page cache
-        print(
-            f"{size / 1e6:.0f} MB of text, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}\n"
-        )
-
-        contestants: dict[str, list[str]] = {
-            "neglm vocab, two threads": [*vocab, "corpus.txt"],
-            "wc -w": ["wc", "-w", "corpus.txt"],
-            "wc -w, LC_ALL=C": ["env", "LC_ALL=C", "wc", "-w", "corpus.txt"],
-        }
-        times: dict[str, list[float]] = {label: [] for label in contestants}
-        for _ in range(arguments.repeat):
-            for label, command in contestants.items():
-                times[label].append(seconds(command, directory))
-        counter = [
-            seconds([sys.executable, "-c", COUNTER, "corpus.txt"], directory) for _ in range(min(3, arguments.repeat))
-        ]
-        ours = report("neglm vocab, two threads", times["neglm vocab, two threads"], size)
-        peers = {label: report(label, times[label], size) for label in ("wc -w", "wc -w, LC_ALL=C")}
-        peers["Counter loop"] = report("Counter loop", counter, size)
-        print()
-        for label, median in peers.items():
-            print(f"neglm vocab is {median / ours:.2f} times as fast as {label}")
-
-        pairs = []
-        for _ in range(arguments.repeat):
-            command = [sys.executable, "-c", ENCODE, "corpus.txt", "vocab.safetensors", "small.txt"]
-            output = subprocess.run(command, cwd=directory, check=True, capture_output=True).stdout
-            pairs.append([float(value) for value in output.split()])
-        encode, count = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(count / encode for encode, count in pairs)
-        print(
-            f"\nencoding {size / encode / 1e6:.0f} MB/s, counting {size / count / 1e6:.0f} MB/s, without start-up: ratio {ratio:.2f}"
-        )
-
-        start_up = [
-            seconds([*vocab, "small.txt", "-o", "small.safetensors"], directory) for _ in range(arguments.repeat)
-        ]
-        print(f"neglm vocab on a file of 1 KB: {statistics.median(start_up):.2f} s")
-
-        words = json.loads(
-            subprocess.run(
-                [*NEGLM, "info", "vocab.safetensors", "--json"], cwd=directory, check=True, capture_output=True
-            ).stdout
-        )["distinct"]
-        memory(f"{words:,} distinct words", peak_memory([*vocab, "corpus.txt"], directory), words)
-        distinct_words(distinct, 10_000_000)
-        memory(
-            "10,000,000 distinct words",
-            peak_memory([*vocab, "distinct.txt", "-o", "d.safetensors"], directory),
-            10_000_000,
-        )
-
-
-def memory(label: str, peak: int, words: int) -> None:
-    allowed = 300e6 + 100 * words
-    print(f"{label}: {peak / 1e6:,.0f} MB at the most; 300 MB + 100 bytes a word are {allowed / 1e6:,.0f} MB")
+            size = file.tell()
+        Path("small.txt").write_bytes(text[:1000])
+        output([*VOCAB, "corpus.txt"])  # compiles, if need be, and warms the page cache
+        machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
+        print(f"{size / 1e6:.0f} MB of text, {machine}, {arguments.repeat} rounds\n")
+        contest(arguments.repeat, size)
+        encoding(arguments.repeat, size)
+        start_up(arguments.repeat)
+        memory("corpus.txt")
+        with open("distinct.txt", "w", encoding="ascii") as words:  # every word another: the worst case
+            words.writelines(f"word{i:x}{' ' if i % 10 else chr(10)}" for i in range(DISTINCT))
+        memory("distinct.txt")
+        os.chdir("/")
 
 
 if __name__ == "__main__":

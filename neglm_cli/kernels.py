@@ -9,9 +9,12 @@ Numba looks only at the file that holds a kernel, not at those whose functions i
 therefore named after the state of all files: a changed one, or an upgrade, gets kernels of its own.
 """
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import numba
@@ -20,6 +23,7 @@ from numba.core import config
 from neglm_cli import __version__
 
 PACKAGE = Path(__file__).parent
+UNUSED = 60 * 86_400  # seconds
 
 
 def cache_home() -> Path:
@@ -35,10 +39,21 @@ def _kernel_directory() -> str:
     name = f"kernels-{__version__}-{state.hexdigest()}"
     try:
         directory = cache_home() / name
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            _remove_unused(directory.parent)
         return str(directory)
-    except (OSError, RuntimeError):  # no home, or none that can be written to
-        return tempfile.mkdtemp(prefix=f"neglm-{name}-")
+    except (OSError, RuntimeError):  # no home, or none that can be written to: compile at every start
+        directory = Path(tempfile.mkdtemp(prefix="neglm-kernels-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        return str(directory)
+
+
+def _remove_unused(home: Path) -> None:
+    """Kernels of versions that have not been started for a while."""
+    for directory in home.glob("kernels-*"):
+        if time.time() - directory.stat().st_atime > UNUSED:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 if not config.CACHE_DIR:  # type: ignore[attr-defined]

@@ -36,6 +36,7 @@ else:
 
 STANDARD_INPUT = "-"
 NEWLINE = ord("\n")
+READ_AHEAD = 1 << 10  # bytes behind a range that are read with it
 QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
 
 MAGIC_SIZE = 10
@@ -71,28 +72,31 @@ class Range:
     stop: int
 
     def load(self) -> Block:
-        wanted = self.stop - self.start
         before = min(self.start, 1)  # the byte before tells whether a word reaches into this range
-        text = np.empty(before + wanted + 1 + PADDING, np.uint8)
+        length = before + self.stop - self.start
+        ahead = min(READ_AHEAD, self.source.size - self.stop)  # nearly always enough to finish the last word
+        text = np.empty(length + ahead + 1 + PADDING, np.uint8)
         try:
             with open(self.source.path, "rb", buffering=0) as file:
                 file.seek(self.start - before)
-                length = _read_all(file, text[: before + wanted].data)
-                if length < before + wanted:
+                if _read_all(file, text[: length + ahead].data) < length + ahead:
                     raise NeglmError(f"{self.source.name} became shorter while it was read: wait until it is complete")
                 digest = xxhash.xxh3_128_digest(text[before:length].data)
                 last_byte = text[length - 1]
                 begin = before
                 if before and not SPACE[text[0]]:
                     begin = first_space(text, 1, length)
-                if begin < length and self.stop < self.source.size and not SPACE[last_byte]:
-                    text, length = _finish_word(file, text[:length])
+                if begin < length and not SPACE[last_byte]:
+                    end = first_space(text, length, length + ahead)
+                    if end == length + ahead and self.stop + ahead < self.source.size:
+                        text, end = _finish_word(file, text[:end])
+                    length = end
         except OSError as error:
             raise self.source.unreadable(error) from error
         if self.stop == self.source.size and last_byte != NEWLINE:
             text[length] = NEWLINE
             length += 1
-        return Block(self.source, text[begin:], length - begin, wanted, [digest])
+        return Block(self.source, text[begin:], length - begin, self.stop - self.start, [digest])
 
 
 @dataclass(frozen=True, eq=False)

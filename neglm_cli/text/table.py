@@ -123,13 +123,15 @@ def likely_entry(slot, slots):
 def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
     """Count the words of text[begin:end] until it ends or the table has no room for the next batch.
 
-    Returns the number of entries, of words and of lines that were counted, and where to go on.
+    Returns the number of entries, of words and of lines that were counted, where to go on, and the room in
+    bytes that the next batch may need: a single one of its words can have any length.
     """
-    words = lines = 0
+    words = lines = missing = 0
     room = letters.size - PADDING
     while begin < end:
         batch, batch_lines, position = split(text, begin, end, starts, ends, line_ends)
         if size + batch > counts.size or offsets[size] + (position - begin) > room:
+            missing = position - begin
             break
         hash_batch(text, batch, starts, ends, hashes, slots, offsets, letters)
         for i in range(batch):
@@ -143,22 +145,25 @@ def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, 
         words += batch
         lines += batch_lines
         begin = position
-    return size, words, lines, begin
+    return size, words, lines, begin, missing
 
 
 @kernel
 def add_entries(more_offsets, more_counts, more_letters, size, slots, offsets, counts, letters):
     """Add every word of another table's arrays, with its count."""
-    for i in range(more_counts.size):
-        start = more_offsets[i]
-        length = more_offsets[i + 1] - start
-        h = hash_word(more_letters, start, length)
-        entry, slot = find(more_letters, start, length, h, slots, offsets, letters)
-        if entry >= 0:
-            counts[entry] += more_counts[i]
-        else:
-            insert(more_letters, start, length, h, slot, more_counts[i], size, slots, offsets, counts, letters)
-            size += 1
+    hashes = np.empty(BATCH, np.uint64)
+    for first in range(0, more_counts.size, BATCH):
+        batch = min(BATCH, more_counts.size - first)
+        starts, ends = more_offsets[first : first + batch], more_offsets[first + 1 : first + 1 + batch]
+        hash_batch(more_letters, batch, starts, ends, hashes, slots, offsets, letters)
+        for i in range(batch):
+            start, length, h, count = starts[i], ends[i] - starts[i], hashes[i], more_counts[first + i]
+            entry, slot = find(more_letters, start, length, h, slots, offsets, letters)
+            if entry >= 0:
+                counts[entry] += count
+            else:
+                insert(more_letters, start, length, h, slot, count, size, slots, offsets, counts, letters)
+                size += 1
     return size
 
 
@@ -253,13 +258,12 @@ class WordTable:
         """Count text[:length]; returns its number of words and of lines."""
         words = lines = begin = 0
         while begin < length:
-            self.size, new_words, new_lines, reached = count_text(
+            self.size, new_words, new_lines, begin, missing = count_text(
                 text, begin, length, self.size, self._slots, self._offsets, self._counts, self._letters, *scratch.arrays
             )
             words, lines = words + new_words, lines + new_lines
-            if reached < length:
-                self._make_room(BATCH, self._next_batch(text, reached, length, scratch))
-            begin = reached
+            if missing:
+                self._make_room(BATCH, missing)
         return words, lines
 
     def add_table(self, other: "WordTable") -> None:
@@ -289,12 +293,6 @@ class WordTable:
             text, 0, length, unknown, end_of_line, ids, self._slots, self._offsets, self._letters, *scratch.arrays
         )
         return ids[:written].copy()
-
-    @staticmethod
-    def _next_batch(text: np.ndarray, begin: int, end: int, scratch: Scratch) -> int:
-        """How many bytes the next batch of words spans: a single one of its words can have any length."""
-        *word_room, _ = scratch.arrays
-        return int(split(text, begin, end, *word_room)[2]) - begin
 
     def _make_room(self, entries: int, bytes_: int) -> None:
         """Grow for so many more entries with so many bytes.

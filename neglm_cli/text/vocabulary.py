@@ -17,6 +17,7 @@ from neglm_cli.text.table import WordTable, position
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 
 ALWAYS_KEPT = 2  # <unk> and <eos>
+SIXTEEN_BITS = np.uint16(0xFFFF)
 NUMBERS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
 
 
@@ -171,5 +172,11 @@ def load_kernels() -> None:
 
 
 def _by_count(totals: np.ndarray) -> np.ndarray:
-    """The order of falling counts; what is equal stays in the order it was in."""
-    return np.argsort(-totals, kind="stable")
+    """The order of falling counts; what is equal stays in the order it was in.
+
+    Nearly all counts fit into 16 bits, and those NumPy sorts by radix, in linear time; the few others come first.
+    """
+    order = np.argsort(SIXTEEN_BITS - np.minimum(totals, SIXTEEN_BITS).astype(np.uint16), kind="stable")
+    others = order[: np.count_nonzero(totals >= SIXTEEN_BITS)]
+    others[:] = others[np.argsort(-totals[others], kind="stable")]
+    return order

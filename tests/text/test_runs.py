@@ -55,9 +55,10 @@ def test_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_says_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = spill_all([b"one two"])
-    monkeypatch.setattr(runs, "_files", [open("/dev/full", "wb", buffering=0) for _ in range(3)])
     table = WordTable()
     table.add_word(b"more", 1)
-    with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
-        runs.spill(table)
-    runs.close()
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr(runs, "_files", [full] * 3)
+        with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
+            runs.spill(table)
+        runs.close()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_ranges_of_any_size_hold_every_word_once(
     path.write_bytes(text)
     blocks = [piece.load() for piece in Source(str(path), len(text), plain=True).ranges(size)]
     assert b"".join(block.text[: block.length].tobytes() for block in blocks) == ended(text)
-    for one, next_one in zip(blocks, blocks[1:], strict=False):
+    for one, next_one in pairwise(blocks):
         if one.length and next_one.length:
             assert bytes([one.text[one.length - 1]]).isspace() or bytes([next_one.text[0]]).isspace()
     assert sum(block.read for block in blocks) == len(text)

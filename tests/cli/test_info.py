@@ -1,0 +1,80 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from neglm_cli.text.encoded import open_encoded
+from neglm_cli.text.source import open_corpus
+from tests.conftest import Neglm, one_sentence
+from tests.text.making import vocabulary_of
+
+
+@pytest.fixture
+def vocabulary(neglm: Neglm) -> Path:
+    Path("corpus.txt").write_bytes(b"a b a\n")
+    neglm("vocab", "corpus.txt", "--min-count", "2")
+    return Path("vocab.safetensors")
+
+
+def test_says_what_a_file_is(neglm: Neglm, vocabulary: Path) -> None:
+    output = neglm("info", "vocab.safetensors").stdout.decode()
+    for expected in (
+        "vocab.safetensors: vocabulary",
+        "checksum verified",
+        "max_size None, min_count 2",
+        "offsets         int64 4",
+        "corpus.txt, there, 6 bytes",
+    ):
+        assert expected in output
+
+
+def test_json(neglm: Neglm, vocabulary: Path) -> None:
+    description = json.loads(neglm("info", "vocab.safetensors", "--json").stdout)
+    assert description["kind"] == "vocabulary"
+    assert description["checksum_verified"] is True
+    assert description["size"] == vocabulary.stat().st_size
+    assert description["arguments"] == {"max_size": None, "min_count": 2}
+    assert description["tensors"]["counts"] == {"dtype": "int64", "shape": [3]}
+    assert description["corpus"][0]["path"] == "corpus.txt"
+    assert (description["lines"], description["tokens"], description["cut_tokens"]) == (1, 3, 1)
+
+
+def test_words(neglm: Neglm, vocabulary: Path) -> None:
+    assert neglm("info", "vocab.safetensors", "--words").stdout == b"a\t2\n<eos>\t1\n<unk>\t1\n"
+    assert json.loads(neglm("info", "vocab.safetensors", "--words", "--json").stdout) == [
+        ["a", 2],
+        ["<eos>", 1],
+        ["<unk>", 1],
+    ]
+
+
+def test_an_encoded_corpus(neglm: Neglm, workplace: Path) -> None:
+    vocabulary = vocabulary_of(b"a b\nc\n", directory=workplace)
+    open_encoded(open_corpus(["0"]), vocabulary, 1, workplace / "cache", lambda sentence: None)
+    (copy,) = (workplace / "cache").iterdir()
+    output = neglm("info", str(copy)).stdout.decode()
+    assert "encoded corpus" in output
+    assert "ids             int32 5" in output
+    assert "has no vocabulary" in one_sentence(neglm("info", str(copy), "--words", code=1).stderr)
+
+
+def test_bad_files(neglm: Neglm, vocabulary: Path) -> None:
+    whole = vocabulary.read_bytes()
+    Path("cut").write_bytes(whole[:-1])
+    Path("flipped").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    Path("newer").write_bytes(whole.replace(b'"format_version":"1"', b'"format_version":"7"'))
+    Path("kind").write_bytes(whole.replace(b'"kind":"vocabulary"', b'"kind":"vocabulaty"'))
+    save_file({"x": np.zeros(1)}, "foreign")
+    for name, message in {
+        "nothing": "nothing does not exist",
+        "corpus.txt": "corpus.txt is not a neglm file",
+        ".": ". is a directory, not a file",
+        "cut": "cut is cut short",
+        "flipped": "flipped is damaged: its checksum does not match its contents",
+        "newer": "newer has format version 7 and this neglm reads up to 1",
+        "kind": "kind is damaged",
+        "foreign": "foreign is a safetensors file, but not one of neglm's",
+    }.items():
+        assert message in one_sentence(neglm("info", name, code=1).stderr)

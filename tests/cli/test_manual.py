@@ -1,0 +1,58 @@
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from neglm_cli.cli.app import SUBCOMMANDS
+from neglm_cli.cli.manual import pages, parameters
+from neglm_cli.cli.manual_format import READER
+from tests.conftest import Neglm
+
+ROOT = Path(__file__).parent.parent.parent
+MAN = ROOT / "man"
+
+
+def test_pages_are_those_that_would_be_made_now() -> None:
+    assert sorted(path.name for path in MAN.iterdir()) == sorted(pages())
+    for name, text in pages().items():
+        assert (MAN / name).read_text(encoding="utf-8") == text, f"{name} has drifted: run `make man`"
+
+
+def test_pages_are_installed() -> None:
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        shared = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert shared == {f"man/{name}": f"share/man/man{name[-1]}/{name}" for name in pages()}
+
+
+def test_every_option_of_the_help_is_in_the_page(neglm: Neglm) -> None:
+    for page in SUBCOMMANDS:
+        shown = neglm(page.name, "--help", COLUMNS="200").stdout.decode()
+        _, options = parameters(page)
+        named = {name for option in options for name in option.names} | {"--help", "-h"}
+        listed = {
+            name
+            for line in shown.splitlines()
+            if line.startswith("│")
+            for name in re.findall(r"\s(--?[\w-]+)\s", line[:40])
+        }
+        assert listed == named
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="there is no man(1) here")
+def test_man_shows_them_without_a_warning() -> None:
+    for name in pages():
+        command = ["man", "--warnings", "-E", "UTF-8", "-l", str(MAN / name)]
+        result = subprocess.run(command, capture_output=True, env=os.environ | {"MANWIDTH": "80"}, check=True)
+        assert result.stderr == b""
+        assert b"NAME" in result.stdout
+
+
+def test_the_reader_in_the_format_page_works(neglm: Neglm, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("corpus.txt").write_bytes(b"a b a\n")
+    neglm("vocab", "corpus.txt")
+    exec(READER, {})
+    assert capsys.readouterr().out == "b'a' 2 vocabulary\n"

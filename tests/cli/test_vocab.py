@@ -1,0 +1,160 @@
+import gzip
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from tests.conftest import COMMAND, Neglm, one_sentence
+
+TEXT = b"the cat sat\non the mat\nthe end\n"
+
+
+@pytest.fixture
+def corpus(workplace: Path) -> Path:
+    path = workplace / "corpus.txt"
+    path.write_bytes(TEXT)
+    return path
+
+
+def words(neglm: Neglm, path: str = "vocab.safetensors") -> dict[str, int]:
+    lines = neglm("info", path, "--words").stdout.decode().splitlines()
+    return {word: int(count) for word, count in (line.split("\t") for line in lines)}
+
+
+def test_writes_a_vocabulary_and_says_what_is_in_it(neglm: Neglm, corpus: Path) -> None:
+    output = neglm("vocab", "corpus.txt").stdout.decode()
+    assert words(neglm) == {"<eos>": 3, "the": 3, "<unk>": 1, "cat": 1, "end": 1, "mat": 1, "on": 1, "sat": 1}
+    assert list(words(neglm))[:3] == ["<eos>", "the", "<unk>"]
+    for expected in (
+        "8 words",
+        "lines           3",
+        "words           8",
+        "distinct words  6",
+        "100.00%",
+        "<eos> 3  the 3",
+    ):
+        assert expected in output
+
+
+def test_json(neglm: Neglm, corpus: Path) -> None:
+    result = neglm("vocab", "corpus.txt", "--min-count", "2", "--json", "--top", "1")
+    summary = json.loads(result.stdout)
+    assert summary.pop("seconds") >= 0
+    assert summary == {
+        "output": "vocab.safetensors",
+        "vocabulary": 3,
+        "lines": 3,
+        "words": 8,
+        "distinct": 6,
+        "cut_words": 5,
+        "cut_tokens": 5,
+        "coverage": 0.375,
+        "most_frequent": [["<unk>", 5]],
+    }
+
+
+def test_max_size_counts_the_special_words(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt", "--max-size", "4", "--quiet")
+    assert words(neglm) == {"<unk>": 4, "<eos>": 3, "the": 3, "cat": 1}
+
+
+def test_quiet_is_silent(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt")  # may compile
+    result = neglm("vocab", "corpus.txt", "--quiet")
+    assert (result.stdout, result.stderr) == (b"", b"")
+
+
+def test_pipes_on_both_sides(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt", "--output", "file")
+    piped = neglm("vocab", "-", "--output", "-", stdin=gzip.compress(TEXT)).stdout
+    assert words(neglm, "file") == {
+        word: int(count)
+        for word, count in (
+            line.split("\t") for line in neglm("info", "-", "--words", stdin=piped).stdout.decode().splitlines()
+        )
+    }
+
+
+def test_several_files_of_several_kinds(neglm: Neglm, corpus: Path) -> None:
+    Path("more").write_bytes(gzip.compress(TEXT))
+    neglm("vocab", "corpus.txt", "more", "-", stdin=TEXT)
+    assert words(neglm)["the"] == 9
+
+
+@pytest.mark.parametrize("option", ["--text", "--word2vec"])
+def test_text_there_and_back(neglm: Neglm, corpus: Path, option: str) -> None:
+    neglm("vocab", "corpus.txt")
+    neglm("vocab", "corpus.txt", option)
+    neglm("vocab", "--merge", "vocab.txt", "--output", "back.safetensors")
+    assert words(neglm, "back.safetensors") == words(neglm)
+    first = Path("vocab.txt").read_bytes().split(b"\n")[0]
+    assert first == {"--text": b"<eos>\t3", "--word2vec": b"</s> 3"}[option]
+
+
+def test_merging_gives_the_bytes_of_counting_at_once(neglm: Neglm, corpus: Path) -> None:
+    Path("other.txt").write_bytes(b"a dog and the <unk>\n")
+    neglm("vocab", "corpus.txt", "-o", "one")
+    neglm("vocab", "other.txt", "-o", "two")
+    neglm("vocab", "corpus.txt", "other.txt", "--min-count", "2", "-o", "at-once")
+    neglm("vocab", "--merge", "one", "two", "--min-count", "2", "-o", "merged")
+    assert Path("merged").read_bytes() == Path("at-once").read_bytes()
+
+
+def test_threads_and_memory_do_not_change_a_byte(neglm: Neglm, workplace: Path) -> None:
+    text = b"\n".join(b" ".join(b"w%d" % (i * j % 70_001) for j in range(40)) for i in range(5_000))
+    Path("corpus.txt").write_bytes(text)
+    neglm("vocab", "corpus.txt", "-o", "one", "--threads", "1")
+    spilled = neglm("vocab", "corpus.txt", "-o", "two", "--threads", "3", "--memory", "1M")
+    assert b"sorted runs went to disk" in spilled.stderr
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+
+
+def test_the_corpus_is_remembered_relative_to_the_vocabulary(neglm: Neglm, corpus: Path) -> None:
+    Path("models").mkdir()
+    neglm("vocab", "corpus.txt", "-o", "models/v")
+    with safe_open("models/v", "numpy") as file:
+        (entry,) = json.loads(file.metadata()["corpus"])
+    assert entry["path"] == "../corpus.txt"
+    assert entry["size"] == len(TEXT)
+    assert "corpus.txt, there" in neglm("info", "models/v").stdout.decode()
+    Path("corpus.txt").unlink()
+    assert "corpus.txt, gone" in neglm("info", "models/v").stdout.decode()
+
+
+def test_progress_is_plain_lines_where_stderr_is_no_terminal(neglm: Neglm, corpus: Path) -> None:
+    stderr = neglm("vocab", "corpus.txt").stderr
+    assert b"\x1b" not in stderr
+    assert b"\r" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vocab"], "Missing argument 'CORPUS'"),
+        (["vocab", "corpus.txt", "--min-count", "0"], "--min-count"),
+        (["vocab", "corpus.txt", "--max-size", "2"], "--max-size"),
+        (["vocab", "corpus.txt", "--threads", "0"], "--threads"),
+        (["vocab", "corpus.txt", "--memory", "lots"], "--memory lots is not a size"),
+        (["vocab", "corpus.txt", "--memory", "1K"], "at least 1M"),
+        (["vocab", "corpus.txt", "--memory", "120%"], "--memory 120% is not between 0 and 100 %"),
+        (["vocab", "corpus.txt", "--text", "--word2vec"], "choose one"),
+        (["vocab", "corpus.txt", "--mincount", "3"], "No such option: --mincount"),
+        (["count"], "No such command 'count'"),
+    ],
+)
+def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: list[str], message: str) -> None:
+    sentence = one_sentence(neglm(*arguments, code=2).stderr)
+    assert message in sentence
+    assert "--help" in sentence
+    assert not Path("vocab.safetensors").exists()
+
+
+def test_a_terminal_gets_no_binary(neglm: Neglm, corpus: Path) -> None:
+    """Through script(1), which gives the command a terminal."""
+    command = shlex.join([*COMMAND, "vocab", "corpus.txt", "--output", "-"])
+    result = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, stdin=subprocess.DEVNULL)
+    assert result.returncode == 1
+    assert b"refusing to write a binary file to the terminal" in result.stdout

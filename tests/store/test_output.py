@@ -1,0 +1,81 @@
+import os
+import resource
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.output import writing
+
+
+def test_the_old_file_stays_until_the_new_one_is_complete(workplace: Path) -> None:
+    Path("file").write_bytes(b"old")
+    with writing("file") as file:
+        file.write(b"new")
+        file.flush()
+        assert Path("file").read_bytes() == b"old"
+    assert Path("file").read_bytes() == b"new"
+    assert os.listdir() == ["file"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_nothing_else(workplace: Path, error: type[BaseException]) -> None:
+    Path("file").write_bytes(b"old")
+    with pytest.raises(error), writing("file") as file:
+        file.write(b"new")
+        raise error
+    assert Path("file").read_bytes() == b"old"
+    assert os.listdir() == ["file"]
+
+
+def test_a_disk_that_gets_full(workplace: Path) -> None:
+    """A limit on the size of files fails like a full disk: in the middle of a write."""
+    Path("file").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(NeglmError, match="cannot write file: File too large; nothing was changed"):
+            with writing("file") as file:
+                file.write(b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert Path("file").read_bytes() == b"old"
+    assert os.listdir() == ["file"]
+
+
+def test_a_device_is_written_to_not_replaced(workplace: Path) -> None:
+    with writing("/dev/null") as file:
+        file.write(b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(NeglmError, match="cannot write /dev/full: No space left on device"):
+        with writing("/dev/full") as file:
+            file.write(b"x")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_symbolic_link_stays_one(workplace: Path) -> None:
+    Path("target").write_bytes(b"old")
+    os.symlink("target", "link")
+    with writing("link") as file:
+        file.write(b"new")
+    assert Path("link").is_symlink()
+    assert Path("target").read_bytes() == b"new"
+
+
+def test_permissions_are_those_of_any_new_file(workplace: Path) -> None:
+    with writing("file"):
+        pass
+    Path("other").touch()
+    assert os.stat("file").st_mode == os.stat("other").st_mode
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("no/such/place", "No such file or directory"), (".", "it is a directory")]
+)
+def test_places_that_cannot_be_written_to(workplace: Path, path: str, message: str) -> None:
+    with pytest.raises(NeglmError, match=message), writing(path):
+        pass
