@@ -41,8 +41,10 @@ def neglm(workplace: Path) -> Neglm:
 
 
 def one_sentence(stderr: bytes) -> str:
-    """The error message, which must be a single line without a traceback."""
-    lines = [line for line in stderr.decode().splitlines() if not line.startswith("compiling kernels")]
+    """The error message: the only line, but for the note that kernels are compiled and for progress."""
+    lines = [
+        line for line in stderr.decode().splitlines() if not line.startswith(("compiling kernels", "counting words"))
+    ]
     assert len(lines) == 1, lines
     assert lines[0].startswith("neglm: ")
     return lines[0]

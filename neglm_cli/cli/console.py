@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-FIRST_REPORT = 0.5  # seconds: what is over sooner needs no progress
+FIRST_DRAWING = 0.5  # seconds: what is over sooner needs no progress bar
 REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
 
 
@@ -65,7 +65,7 @@ class Progress:
         self._total = total
         self._done = 0
         self._start = time.monotonic()
-        self._next = self._start + FIRST_REPORT
+        self._next = self._start + (FIRST_DRAWING if sys.stderr.isatty() else REPORT_EVERY)
         self._bar: Any = None
         self._task: Any = None
 
