@@ -6,8 +6,21 @@ import os
 import sys
 
 
+def open_missing_streams() -> None:
+    """A stream that was closed (`neglm … >&-`) reads or writes nothing; no file may get its number instead."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
+
+
 def main() -> None:
     gc.set_threshold(100_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
+    open_missing_streams()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # words are any bytes
     try:
         from neglm_cli.cli.main import run
 

@@ -3,3 +3,8 @@
 
 class NeglmError(Exception):
     """One sentence: what is wrong, where, and what to do. The command line prints it and exits with 1."""
+
+
+def shown(path: str) -> str:
+    """A file's name for a sentence: quoted if it has a newline in it, or bytes that are no text."""
+    return path if path.isprintable() else repr(path)

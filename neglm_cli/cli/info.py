@@ -45,12 +45,12 @@ def info(
     stored = container.read(file)
     if words:
         if "words" not in stored.tensors:
-            raise NeglmError(f"{stored.path} has no vocabulary: it is of the kind `{stored.kind}`")
+            raise NeglmError(f"{stored.name} has no vocabulary: it is of the kind `{stored.kind}`")
         _print_words(stored, json)
     elif json:
         console.json(_description(stored))
     elif not quiet:
-        console.result(_as_text(_description(stored)))
+        console.result(_as_text(stored))
 
 
 def _print_words(stored: "Stored", json: bool) -> None:
@@ -68,7 +68,7 @@ def _print_words(stored: "Stored", json: bool) -> None:
 
 def _description(stored: "Stored") -> dict[str, Any]:
     return {
-        "file": stored.path,
+        "file": stored.name,
         "size": stored.size,
         "checksum_verified": True,
         **stored.fields,
@@ -79,22 +79,20 @@ def _description(stored: "Stored") -> dict[str, Any]:
     }
 
 
-def _as_text(description: dict[str, Any]) -> str:
+def _as_text(stored: "Stored") -> str:
+    from neglm_cli.errors import shown
     from neglm_cli.text.remembered import corpus_state, path_from
 
-    shown = dict(description)
-    lines = [f"{shown.pop('file')}: {shown.pop('kind')}, {shown.pop('size'):,} bytes, checksum verified"]
-    tensors, corpus = shown.pop("tensors"), shown.pop("corpus", [])
-    for hidden in ("checksum_verified", "format"):
-        shown.pop(hidden)
-    for name, value in shown.items():
-        text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
-        lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
-    for name, tensor in tensors.items():
-        shape = " × ".join(f"{length:,}" for length in tensor["shape"])
-        lines.append(f"  {name:<16}{tensor['dtype']} {shape}")
-    for file in corpus:
-        path = path_from(description["file"], file["path"])
-        state = "standard input" if path is None else f"{path}, {corpus_state(file | {'path': path})}"
+    lines = [f"{stored.name}: {stored.kind}, {stored.size:,} bytes, checksum verified"]
+    for name, value in stored.fields.items():
+        if name not in ("format", "kind", "corpus"):
+            text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
+            lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
+    for name, array in sorted(stored.tensors.items()):
+        shape = " × ".join(f"{length:,}" for length in array.shape)
+        lines.append(f"  {name:<16}{array.dtype} {shape}")
+    for file in stored.fields.get("corpus", []):
+        path = path_from(stored.path, file["path"])
+        state = "standard input" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
         lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
     return "\n".join(lines)

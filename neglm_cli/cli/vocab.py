@@ -1,5 +1,6 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,12 +112,13 @@ def vocab(
     """
     if text and word2vec:
         raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
+    path = output or ("vocab.txt" if text or word2vec else "vocab.safetensors")
+    _refuse_overwriting(path, corpus)
     budget = memory_size(memory)
     console.announce_compiling()
     from neglm_cli.text import wordlist
 
     vocabulary, seconds = (_merged if merge else _counted)(corpus, min_count, max_size, thread_count(threads), budget)
-    path = output or ("vocab.txt" if text or word2vec else "vocab.safetensors")
     if text or word2vec:
         wordlist.save(vocabulary, path, word2vec)
     else:
@@ -128,6 +130,12 @@ def vocab(
         console.json(summary)
     elif not quiet:
         console.result(_as_text(summary))
+
+
+def _refuse_overwriting(output: str, inputs: list[str]) -> None:
+    for path in inputs:
+        if os.path.isfile(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise typer.BadParameter(f"the output {output} is one of the inputs: name another with --output.")
 
 
 def _counted(

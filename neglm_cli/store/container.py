@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import xxhash
 from safetensors import SafetensorError, safe_open
 
 from neglm_cli import __version__
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Kind
 
@@ -40,7 +40,8 @@ class Stored:
     fields: Fields
     tensors: dict[str, np.ndarray]
     checksum: str
-    path: str
+    path: str  # what the user called it
+    name: str  # what to call it in a sentence
     size: int
 
 
@@ -96,28 +97,42 @@ def write_growing(path: str | os.PathLike[str], kind: str, fields: Fields) -> It
         file.write(header)
 
 
-def read(path: str | os.PathLike[str], kind: str | None = None, name: str | None = None) -> Stored:
-    """Read a file and verify it. With `kind`, any other kind is refused; `name` is what messages call the file."""
-    with seekable(os.fspath(path)) as (location, own_name):
-        name = name or own_name
-        try:
-            header, size = _read_header(location, name)
-            fields = _fields(header, name, kind)
-            _verify_checksum(location, name)
-            with safe_open(location, framework="numpy") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise NeglmError(f"{name} is damaged: {error}; make it again") from error
-        except OSError as error:
-            raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+class Readable(NamedTuple):
+    """A file that can be read more than once."""
+
+    location: str  # where to read it
+    path: str  # what the user called it; paths stored in the file are relative to this one
+    name: str  # what to call it in a sentence
+
+
+def read(path: str | os.PathLike[str], kind: str | None = None) -> Stored:
+    """Read a file and verify it. With `kind`, any other kind is refused."""
+    with seekable(os.fspath(path)) as file:
+        return read_from(file, kind)
+
+
+def read_from(source: Readable, kind: str | None = None) -> Stored:
+    """Read a file that is open for reading; see `read`."""
+    location, path, name = source
+    try:
+        header, size = _read_header(location, name)
+        fields = _fields(header, name, kind)
+        _verify_checksum(location, name)
+        with safe_open(location, framework="numpy") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise NeglmError(f"{name} is damaged: {error}; make it again") from error
+    except OSError as error:
+        raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
     _check_tensors(KINDS[fields["kind"]], tensors, name)
-    return Stored(fields["kind"], fields, tensors, fields["checksum"], name, size)
+    return Stored(fields["kind"], fields, tensors, fields["checksum"], path, name, size)
 
 
 def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
     """The fields and the one tensor of a file, memory-mapped: nothing is read, so the checksum is not verified."""
-    name = os.fspath(path)
-    header, size = _read_header(name, name)
+    location = os.fspath(path)
+    name = shown(location)
+    header, size = _read_header(location, name)
     fields = _fields(header, name, kind)
     (tensor,) = KINDS[kind].tensors
     entry = header[tensor.name]
@@ -126,7 +141,7 @@ def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndar
         raise NeglmError(f"{name} is cut short; make it again")
     if start == end:
         return fields, np.empty(0, tensor.dtype)
-    return fields, np.memmap(name, tensor.dtype, "r", start, (entry["shape"][0],))
+    return fields, np.memmap(location, tensor.dtype, "r", start, (entry["shape"][0],))
 
 
 def is_stored(path: str | os.PathLike[str]) -> bool:
@@ -267,15 +282,15 @@ def _check_tensors(kind: Kind, tensors: Mapping[str, np.ndarray], name: str) -> 
 
 
 @contextmanager
-def seekable(path: str) -> Iterator[tuple[str, str]]:
-    """A path that can be read twice, and the name to call it by. A pipe goes through a temporary file."""
-    name = "standard input" if path == STANDARD_STREAM else path
+def seekable(path: str) -> Iterator[Readable]:
+    """A file, or - for standard input, for reading more than once: a pipe goes through a temporary file."""
+    name = "standard input" if path == STANDARD_STREAM else shown(path)
     if path != STANDARD_STREAM and not Path(path).exists():
         raise NeglmError(f"{name} does not exist")
     if Path(path).is_dir():
         raise NeglmError(f"{name} is a directory, not a file")
     if path != STANDARD_STREAM and Path(path).is_file():
-        yield path, name
+        yield Readable(path, path, name)
         return
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
         with open(
@@ -284,4 +299,4 @@ def seekable(path: str) -> Iterator[tuple[str, str]]:
             while block := pipe.read(READ_SIZE):
                 copy.write(block)
         copy.flush()
-        yield copy.name, name
+        yield Readable(copy.name, path, name)

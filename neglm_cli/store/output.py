@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, shown
 
 STANDARD_STREAM = "-"
 
 
 def write_error(name: str, error: OSError) -> NeglmError:
     """The sentence for an output that could not be written."""
-    return NeglmError(f"cannot write {name}: {error.strerror or error}; nothing was changed")
+    return NeglmError(f"cannot write {shown(name)}: {error.strerror or error}; nothing was changed")
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             if target.is_dir():
-                raise NeglmError(f"cannot write {name}: it is a directory")
+                raise NeglmError(f"cannot write {shown(name)}: it is a directory")
             with open(target, "wb") as device:  # /dev/null, a named pipe: nothing to rename
                 yield device
         else:

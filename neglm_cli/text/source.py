@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import xxhash
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, shown
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests
 from neglm_cli.text.tokens import SPACE, first_space, last_space
@@ -109,7 +109,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        return "standard input" if self.path == STANDARD_INPUT else self.path
+        return "standard input" if self.path == STANDARD_INPUT else shown(self.path)
 
     def unreadable(self, error: OSError) -> NeglmError:
         return NeglmError(f"cannot read {self.name}: {error.strerror or error}")
@@ -202,15 +202,16 @@ def _open_source(path: str) -> Source:
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            raise NeglmError(f"{path} is a directory: name the files in it, for example {os.path.join(path, '*')}")
+            some = shown(os.path.join(path, "*"))
+            raise NeglmError(f"{shown(path)} is a directory: name the files in it, for example {some}")
         if not stat.S_ISREG(status.st_mode):
             return Source(path, -1, plain=False)
         with open(path, "rb") as file:
             return Source(path, status.st_size, plain=_compression(file.read(MAGIC_SIZE)) is None)
     except FileNotFoundError as error:
-        raise NeglmError(f"{path} does not exist") from error
+        raise NeglmError(f"{shown(path)} does not exist") from error
     except OSError as error:
-        raise NeglmError(f"cannot read {path}: {error.strerror or error}") from error
+        raise NeglmError(f"cannot read {shown(path)}: {error.strerror or error}") from error
 
 
 def _compression(magic: bytes) -> tuple[str, Callable[[Any], Any]] | None:

@@ -92,7 +92,7 @@ class Vocabulary:
         fitting = len(offsets) == len(counts) + 1 and offsets[0] == 0 and offsets[-1] == len(words)
         if not fitting or np.diff(offsets).min() < 1 or counts.min() < 1:
             raise NeglmError(
-                f"{stored.path} is damaged: its words, offsets and counts do not fit together; make it again"
+                f"{stored.name} is damaged: its words, offsets and counts do not fit together; make it again"
             )
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         numbers = {name: fields[name] for name in NUMBERS}

@@ -33,14 +33,14 @@ def save(vocabulary: Vocabulary, path: str, word2vec: bool = False) -> None:
 
 def read_counts(path: str) -> Counts:
     """The counts in a vocabulary of any form: a neglm file, or text in one of the two forms."""
-    with container.seekable(path) as (location, name):
+    with container.seekable(path) as source:
         try:
-            if container.is_stored(location):
-                return Vocabulary.from_stored(container.read(location, "vocabulary", name)).uncut(name)
-            with open(location, "rb") as file:
-                return _parse(file, name)
+            if container.is_stored(source.location):
+                return Vocabulary.from_stored(container.read_from(source, "vocabulary")).uncut(source.name)
+            with open(source.location, "rb") as file:
+                return _parse(file, source.name)
         except OSError as error:
-            raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+            raise NeglmError(f"cannot read {source.name}: {error.strerror or error}") from error
 
 
 def _parse(file: BinaryIO, name: str) -> Counts:

@@ -1,6 +1,7 @@
 """What all commands share: start-up, exit codes, signals, pipes, completion."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,6 +77,16 @@ def test_a_closed_pipe_ends_silently(neglm: Neglm) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(neglm: Neglm, closed: str) -> None:
+    """The vocabulary must not get the number of a closed stream, or what is printed would end up in it."""
+    Path("corpus.txt").write_bytes(b"a b\n")
+    neglm("vocab", "corpus.txt", "-o", "expected")
+    result = subprocess.run(["bash", "-c", f"{shlex.join(COMMAND)} vocab corpus.txt {closed}"], capture_output=True)
+    assert result.returncode == 0
+    assert Path("vocab.safetensors").read_bytes() == Path("expected").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -128,6 +129,31 @@ def test_progress_is_plain_lines_where_stderr_is_no_terminal(neglm: Neglm, corpu
     stderr = neglm("vocab", "corpus.txt").stderr
     assert b"\x1b" not in stderr
     assert b"\r" not in stderr
+
+
+@pytest.mark.parametrize("output", ["corpus.txt", "./corpus.txt", "link"])
+def test_an_input_is_never_overwritten(neglm: Neglm, corpus: Path, output: str) -> None:
+    Path("link").symlink_to("corpus.txt")
+    assert "is one of the inputs" in one_sentence(neglm("vocab", "corpus.txt", "-o", output, code=2).stderr)
+    neglm("vocab", "corpus.txt")
+    assert "is one of the inputs" in one_sentence(neglm("vocab", "--merge", "vocab.safetensors", code=2).stderr)
+    assert corpus.read_bytes() == TEXT
+
+
+@pytest.mark.parametrize("name", [b"with blanks", b"new\nline", b"\xff\xfe", "größe [1]".encode(), b"--text"])
+def test_odd_names(neglm: Neglm, workplace: Path, name: bytes) -> None:
+    path = os.fsdecode(b"./" + name)
+    Path(path).write_bytes(TEXT)
+    neglm("vocab", path, "-o", path + ".v")
+    assert "the 3" in neglm("vocab", path).stdout.decode()
+    assert "there, 31 bytes" in neglm("info", path + ".v").stdout.decode()
+    one_sentence(neglm("vocab", path + " missing", code=1).stderr)
+
+
+def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> None:
+    Path("corpus.txt").write_bytes("größe größe\n".encode())
+    result = neglm("vocab", "corpus.txt", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert b"gr\\xf6\\xdfe 2" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,13 @@ def test_min_count_that_leaves_nothing(workplace: Path) -> None:
         vocabulary_of(b"a a a b\n", directory=workplace, min_count=4)
 
 
+def test_order_of_large_counts(workplace: Path) -> None:
+    """Counts on both sides of what fits into 16 bits, with ties among them."""
+    sizes = {b"e": 2**40, b"b": 65_536, b"a": 65_535, b"d": 65_535, b"c": 65_534, b"f": 2**40, b"g": 3}
+    Path("words").write_bytes(b"".join(b"%b %d\n" % item for item in sizes.items()))
+    assert list(build(read_counts("words")))[:7] == [b"e", b"f", b"b", b"a", b"d", b"c", b"g"]
+
+
 def test_saving_and_loading(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"b a\nc \xff\n", directory=workplace, min_count=1, max_size=5)
     vocabulary.save("v")
