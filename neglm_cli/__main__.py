@@ -28,8 +28,11 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except KeyboardInterrupt:  # during the imports; `run` sees to the rest
+        print("neglm: interrupted", file=sys.stderr)
         code = 130
-    except OSError:  # nobody is left to read the end of the output
+    except BrokenPipeError:
+        code = 0
+    except OSError:  # what was still to be printed could not be
         code = 1
     # What is registered to be done is done; taking the compiler apart in good order would cost another 0.15 s.
     atexit._run_exitfuncs()

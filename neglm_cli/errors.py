@@ -6,5 +6,5 @@ class NeglmError(Exception):
 
 
 def shown(path: str) -> str:
-    """A file's name for a sentence: quoted if it has a newline in it, or bytes that are no text."""
-    return path if path.isprintable() else repr(path)
+    """A file's name for a sentence: quoted if it is empty, has a newline in it, or bytes that are no text."""
+    return path if path and path.isprintable() else repr(path)

@@ -24,6 +24,7 @@ from neglm_cli import __version__
 
 PACKAGE = Path(__file__).parent
 UNUSED = 60 * 86_400  # seconds
+ROOM = 4 << 20  # bytes that compiled kernels may take
 
 
 def cache_home() -> Path:
@@ -42,8 +43,12 @@ def _kernel_directory() -> str:
         if not directory.exists():
             directory.mkdir(parents=True)
             _remove_unused(directory.parent)
+        if not any(directory.iterdir()):
+            probe = directory / "probe"
+            probe.write_bytes(bytes(ROOM))
+            probe.unlink()
         return str(directory)
-    except (OSError, RuntimeError):  # no home, or none that can be written to: compile at every start
+    except (OSError, RuntimeError):  # no home, or none with room in it: compile at every start
         directory = Path(tempfile.mkdtemp(prefix="neglm-kernels-"))
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         return str(directory)

@@ -30,7 +30,10 @@ class Console:
         print(text)
 
     def json(self, value: Any) -> None:
-        print(json.dumps(value, ensure_ascii=False, indent=2))
+        print(self.as_json(value))
+
+    def as_json(self, value: Any) -> str:
+        return json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), indent=2)
 
     def announce_compiling(self) -> None:
         """Say so if Numba compiles: it happens once after an install, and takes seconds."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     "info",
     ("neglm info vocab.safetensors", "Its kind, versions, arguments and sizes; verifies its checksum."),
     ("neglm info vocab.safetensors --words | head", "The most frequent words with their counts."),
-    ("neglm info vocab.safetensors --json", "The same for a script."),
+    ("neglm info vocab.safetensors --json", "The description as JSON, for scripts."),
 )
 def info(
     file: Annotated[
@@ -27,7 +27,7 @@ def info(
     words: Annotated[
         bool,
         typer.Option(
-            "--words", help="Print the vocabulary only: word TAB count lines.", metavar=FLAG, rich_help_panel=OUTPUT
+            "--words", help="Print only the words: word TAB count lines.", metavar=FLAG, rich_help_panel=OUTPUT
         ),
     ] = False,
     json: Json = False,
@@ -93,6 +93,6 @@ def _as_text(stored: "Stored") -> str:
         lines.append(f"  {name:<16}{array.dtype} {shape}")
     for file in stored.fields.get("corpus", []):
         path = path_from(stored.path, file["path"])
-        state = "standard input" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
+        state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
         lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
     return "\n".join(lines)

@@ -9,26 +9,29 @@ import typer
 
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, shown
 
 # isort: off
 from neglm_cli.cli import vocab, info  # noqa: F401  (they join the application, in the order of --help)
 # isort: on
 
-DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+SIGNALLED = 128  # plus the number of the signal
 
 
 class Terminated(BaseException):
-    """SIGTERM: an exception, so that unfinished files are removed on the way out."""
+    """SIGTERM or SIGHUP: an exception, so that unfinished files are removed on the way out."""
 
 
-def _terminate(signum: int, frame: object) -> None:
-    raise Terminated
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated(number)
 
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+            signal.signal(number, _terminate)
     try:
         code = app(arguments, prog_name="neglm", standalone_mode=False)
         sys.stdout.flush()
@@ -36,7 +39,9 @@ def run(arguments: list[str]) -> int:
             console.error("interrupted")
         return code if isinstance(code, int) else DONE
     except typer.TyperException as error:  # the options are wrong
-        console.error(f"{error.format_message()} See `{_command(error)} --help`.")
+        if message := error.format_message():  # `neglm` alone shows the help and has no message
+            stop = "" if message.endswith((".", "?", ")")) else "."
+            console.error(f"{message}{stop} See `{_command(error)} --help`.")
         return WRONG_USAGE
     except NeglmError as error:
         _explain(str(error))
@@ -45,9 +50,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except Terminated:
+    except OSError as error:
+        where = shown(str(error.filename)) if error.filename else "standard output"
+        _explain(f"cannot use {where}: {error.strerror or error}")
+    except Terminated as signalled:
         console.error("terminated")
-        return TERMINATED
+        return SIGNALLED + int(signalled.args[0])
     except Exception as error:
         _explain(f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints")
     return FAILED

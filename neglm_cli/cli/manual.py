@@ -12,8 +12,9 @@ from neglm_cli.cli.roff import bold, escape, italic, section, see_also, tagged, 
 
 CONVENTIONS = (
     "Results go to standard output, all else to standard error. Every command has --help, --quiet and --debug, and "
-    "--json where it prints results. `-` is standard input or output. Output files are written beside their place and "
-    "renamed when they are complete, so an old file is never harmed by a run that fails.",
+    "--json where it prints results. `-` is standard input or output. Output files are written under a temporary "
+    "name in "
+    "the same directory and renamed when they are complete, so an old file is never harmed by a run that fails.",
     "The first start after an install or an upgrade compiles the kernels, which takes some seconds, and says so.",
 )
 COMPLETION = (
@@ -22,9 +23,9 @@ COMPLETION = (
 )
 EXIT_STATUS = (
     ("0", "Done."),
-    ("1", "It could not be done; one sentence on standard error says why. No output file was changed."),
+    ("1", "It could not be done; one sentence on standard error says why."),
     ("2", "The command line is wrong."),
-    ("130, 143", "Interrupted by Ctrl-C, or terminated."),
+    ("130, 143, 129", "Interrupted by Ctrl-C, terminated, or the terminal was closed."),
 )
 ENVIRONMENT = (
     ("NUMBA_CACHE_DIR", "Directory for compiled kernels; otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache."),
@@ -81,11 +82,12 @@ def subcommand_page(page: Subcommand) -> str:
                 metavar = f" {italic(option.metavar)}" if option.metavar else ""
                 default = f" Default: {option.default}." if option.default else ""
                 lines += tagged(", ".join(bold(name) + metavar for name in option.names), option.help + default)
-    lines += [".SS Help", *tagged(f"{bold('--help')}, {bold('-h')}", "Show the options on one screen.")]
+    lines += [".SS Help", *tagged(f"{bold('--help')}, {bold('-h')}", "Show a summary of the options.")]
     lines += [".SH EXAMPLES"]
     for command, meaning in page.examples:
         lines += [".PP", escape(meaning), *verbatim(f"$ {command}")]
     lines += _table("EXIT STATUS", EXIT_STATUS)
+    lines += _table("ENVIRONMENT", ENVIRONMENT)
     others = (f"neglm-{other.name}.1" for other in SUBCOMMANDS if other.name != page.name)
     lines += see_also("neglm.1", *others, "neglm-format.5")
     return "\n".join(lines) + "\n"

@@ -7,12 +7,14 @@ LAYOUT = (
     ("8 bytes", "The length of the header, little-endian."),
     (
         "header",
-        "JSON in ASCII, padded with blanks: `__metadata__` first, then one entry per tensor with `dtype` (U8, I32, "
+        "JSON in ASCII, padded with blanks to a multiple of 8 bytes: `__metadata__` first, then one entry per "
+        "tensor with `dtype` (U8, I32, "
         "I64, F32), `shape`, and `data_offsets` counted from the end of the header.",
     ),
     (
         "data",
-        "The tensors, little-endian, one after the other, wide types first, so that each is aligned to its type.",
+        "The tensors, little-endian, one after the other, wide types first, then by name, so that each is aligned "
+        "to its type.",
     ),
 )
 
@@ -29,9 +31,11 @@ def format_page(*others: str) -> str:
     lines = title("neglm-format", 5, "the files that neglm writes")
     lines += section(
         "DESCRIPTION",
-        "Everything that neglm writes is a safetensors file: any program that reads those can read it, and reading "
+        "Everything that neglm writes, but for word lists, is a safetensors file: any program that reads those can "
+        "read it, and reading "
         "runs no code. This page says what is in them, in enough detail to write a reader or a writer.",
-        "A file is written under another name beside its place, flushed to disk and renamed. The same contents always "
+        "A file is written under a temporary name in the same directory, flushed to disk and renamed. The same "
+        "contents always "
         "give the same bytes.",
     )
     lines += [".SH LAYOUT"]
@@ -57,7 +61,8 @@ def format_page(*others: str) -> str:
         "CHECKSUM",
         "Take all bytes before the data (the length and the header) and replace the 32 digits of `checksum` by the "
         "character 0. Append the 16 bytes of the XXH3-128 digest of the data, in canonical (big-endian) order. The "
-        "checksum is the XXH3-128 digest of all that, in hexadecimal. XXH3 is as fast as memory; it guards against "
+        "checksum is the XXH3-128 digest of all that, in hexadecimal. XXH3 runs at the speed of memory; it guards "
+        "against "
         "accidents, not against forgery.",
     )
     lines += section(

@@ -25,12 +25,15 @@ def _set_debug(value: bool) -> bool:
 
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads to work with.", show_default="all cores", metavar="N", rich_help_panel=RUNTIME),
+    typer.Option(
+        min=1, max=1024, help="Threads to work with.", show_default="all cores", metavar="N", rich_help_panel=RUNTIME
+    ),
 ]
 Memory = Annotated[
     str,
     typer.Option(
-        help="Memory for tables, as a share of the machine (50%) or a size (500M, 2G); at least 1M. More goes to disk.",
+        help="Memory for tables, as a share of the machine (50%) or a size (500M, 2G); at least 1M. What exceeds it "
+        "goes to disk.",
         metavar="SIZE",
         rich_help_panel=RUNTIME,
     ),
@@ -40,7 +43,7 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Print errors only (and JSON, if asked for).",
+        help="Print errors only (and what was asked for: --json, --words, --output -).",
         callback=_set_quiet,
         metavar=FLAG,
         rich_help_panel=RUNTIME,
@@ -63,11 +66,11 @@ def thread_count(threads: int | None) -> int:
 
 def memory_size(text: str) -> int:
     """Bytes, from a size with a unit or a share of the machine's memory."""
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text):
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*(%|[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+    if match and match[2] == "%":
         if not 0 < float(match[1]) <= 100:
-            raise typer.BadParameter(f"--memory {text} is not between 0 and 100 %.")
-        return int(float(match[1]) / 100 * _machine_memory())
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+            raise typer.BadParameter(f"--memory {text} is not more than 0% and at most 100%.")
+        return max(LEAST_MEMORY, int(float(match[1]) / 100 * _machine_memory()))
     if not match or (size := int(float(match[1]) * UNITS[match[2].upper()])) < LEAST_MEMORY:
         raise typer.BadParameter(
             f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%."

@@ -19,11 +19,13 @@ from neglm_cli.cli.options import (
     memory_size,
     thread_count,
 )  # fmt: skip
+from neglm_cli.errors import shown
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 if TYPE_CHECKING:
     from neglm_cli.text.vocabulary import Vocabulary
 
-STANDARD_OUTPUT = "-"
+WORD_WIDTH = 40  # characters of a word in the summary
 
 
 @subcommand(
@@ -32,7 +34,7 @@ STANDARD_OUTPUT = "-"
     ("neglm vocab --min-count 3 --max-size 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
     ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm reads compressed files by itself, too.)"),
     ("neglm vocab corpus.txt --text --output - | head", "The most frequent words, as text."),
-    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The vocabulary of both texts together."),
+    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts together."),
     ("neglm vocab --merge words.tsv", "Make a vocabulary of a list of words and counts."),
 )
 def vocab(
@@ -46,13 +48,14 @@ def vocab(
         ),
     ],
     min_count: Annotated[
-        int, typer.Option(min=1, help="Leave out words that occur less often.", metavar="N", rich_help_panel=INPUT)
+        int,
+        typer.Option(min=1, help="Leave out words that occur fewer than N times.", metavar="N", rich_help_panel=INPUT),
     ] = 1,
     max_size: Annotated[
         int | None,
         typer.Option(
             min=3,
-            help="Keep so many words at most, the most frequent ones, <unk> and <eos> among them.",
+            help="Keep at most N words, the most frequent, including <unk> and <eos>.",
             show_default="no limit",
             metavar="N",
             rich_help_panel=INPUT,
@@ -62,8 +65,9 @@ def vocab(
         bool,
         typer.Option(
             "--merge",
-            help="The arguments are vocabularies, not texts: make one of them, exactly that of all their texts "
-            "together. Reads vocabulary files, and text as --text and --word2vec write it.",
+            help="The arguments are vocabularies, not texts: combine them into the exact vocabulary of all their "
+            "texts. "
+            "Also reads word lists, as --text and --word2vec write them, as far as their counts tell.",
             metavar=FLAG,
             rich_help_panel=INPUT,
         ),
@@ -74,7 +78,7 @@ def vocab(
             "--output",
             "-o",
             help="File to write; - is standard output.",
-            show_default="vocab.safetensors; vocab.txt for text",
+            show_default="vocab.safetensors, or vocab.txt with --text or --word2vec",
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
@@ -92,7 +96,7 @@ def vocab(
         ),
     ] = False,
     top: Annotated[
-        int, typer.Option(min=0, help="Show so many of the most frequent words.", metavar="N", rich_help_panel=OUTPUT)
+        int, typer.Option(min=0, help="Show the N most frequent words.", metavar="N", rich_help_panel=OUTPUT)
     ] = 10,
     json: Json = False,
     threads: Threads = None,
@@ -104,16 +108,19 @@ def vocab(
 
     Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as
     the word <eos>. Words that are left out are counted as <unk>, which is always in the vocabulary, as is <eos>.
-    A text that has <unk> in it adds to the same word. Words are ordered by count, then by their bytes.
+    <unk> in the text itself is counted with them. Words are ordered by count, then by their bytes.
 
     The vocabulary remembers its corpus: where it is, its size, and a fingerprint that tells whether it has changed.
-    The same text gives the same file, byte for byte, whatever the threads and the memory. Counts are exact: a
-    table that outgrows --memory continues on disk, in TMPDIR.
+    The same files, at the same place relative to the output, give the same bytes, whatever the threads and the
+    memory. Counts are exact: a table that outgrows --memory continues on disk, in the directory that TMPDIR names.
     """
     if text and word2vec:
         raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
-    path = output or ("vocab.txt" if text or word2vec else "vocab.safetensors")
-    _refuse_overwriting(path, corpus)
+    path = ("vocab.txt" if text or word2vec else "vocab.safetensors") if output is None else output
+    if corpus.count(STANDARD_STREAM) > 1:
+        raise typer.BadParameter("standard input (-) can be read only once.")
+    if not merge:
+        _refuse_overwriting(path, corpus)
     budget = memory_size(memory)
     console.announce_compiling()
     from neglm_cli.text import wordlist
@@ -124,8 +131,8 @@ def vocab(
     else:
         vocabulary.save(path)
     summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)}
-    if path == STANDARD_OUTPUT:
-        console.note(_as_text(summary))
+    if path in STANDARD_OUTPUT:
+        console.note(console.as_json(summary) if json else _as_text(summary))
     elif json:
         console.json(summary)
     elif not quiet:
@@ -183,7 +190,7 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
 
 
 def _as_text(summary: dict[str, Any]) -> str:
-    name = "the vocabulary" if summary["output"] == STANDARD_OUTPUT else summary["output"]
+    name = "the vocabulary" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     kept = summary["distinct"] - summary["cut_words"]
     rows = [
         ("lines", f"{summary['lines']:,}"),
@@ -196,6 +203,12 @@ def _as_text(summary: dict[str, Any]) -> str:
     lines = [f"{name}: {summary['vocabulary']:,} words, with <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:
-        words = "  ".join(f"{word} {count:,}" for word, count in summary["most_frequent"])
+        words = "  ".join(f"{_short(word)} {count:,}" for word, count in summary["most_frequent"])
         lines.append(f"  {'most frequent':<16}{words}")
     return "\n".join(lines)
+
+
+def _short(word: str) -> str:
+    """A word for the terminal: not too long, and no control characters."""
+    visible = "".join(char if char.isprintable() else repr(char)[1:-1] for char in word[: WORD_WIDTH + 1])
+    return visible if len(visible) <= WORD_WIDTH else visible[:WORD_WIDTH] + "…"

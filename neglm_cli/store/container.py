@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -227,7 +226,7 @@ def _read_header(location: str, name: str) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(raw[8:])
         expected = len(raw) + _data_size(header)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise NeglmError(f"{name} is damaged: its header is unreadable; make it again") from error
     if size != expected:
         what = "is cut short" if size < expected else "has bytes behind its end"
@@ -284,19 +283,25 @@ def _check_tensors(kind: Kind, tensors: Mapping[str, np.ndarray], name: str) -> 
 @contextmanager
 def seekable(path: str) -> Iterator[Readable]:
     """A file, or - for standard input, for reading more than once: a pipe goes through a temporary file."""
-    name = "standard input" if path == STANDARD_STREAM else shown(path)
-    if path != STANDARD_STREAM and not Path(path).exists():
-        raise NeglmError(f"{name} does not exist")
-    if Path(path).is_dir():
-        raise NeglmError(f"{name} is a directory, not a file")
-    if path != STANDARD_STREAM and Path(path).is_file():
-        yield Readable(path, path, name)
-        return
+    standard = path == STANDARD_STREAM
+    name = "standard input" if standard else shown(path)
+    if not standard:
+        if not os.path.exists(path):
+            raise NeglmError(f"{name} does not exist")
+        if os.path.isdir(path):
+            raise NeglmError(f"{name} is a directory, not a file")
+        if os.path.isfile(path):
+            yield Readable(path, path, name)
+            return
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
-        with open(
-            sys.stdin.fileno() if path == STANDARD_STREAM else path, "rb", closefd=path != STANDARD_STREAM
-        ) as pipe:
-            while block := pipe.read(READ_SIZE):
-                copy.write(block)
-        copy.flush()
+        try:
+            with open(sys.stdin.fileno() if standard else path, "rb", closefd=not standard) as pipe:
+                while block := pipe.read(READ_SIZE):
+                    copy.write(block)
+            copy.flush()
+        except OSError as error:
+            raise NeglmError(
+                f"cannot copy {name} to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
+                "set TMPDIR to one with more room"
+            ) from error
         yield Readable(copy.name, path, name)

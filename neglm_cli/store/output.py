@@ -11,6 +11,7 @@ from typing import BinaryIO
 from neglm_cli.errors import NeglmError, shown
 
 STANDARD_STREAM = "-"
+STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
 
 
 def write_error(name: str, error: OSError) -> NeglmError:
@@ -19,26 +20,25 @@ def write_error(name: str, error: OSError) -> NeglmError:
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[BinaryIO]:
     """A file to write to, which takes its name only when all has gone well. `-` is standard output."""
     name = os.fspath(path)
-    if name == STANDARD_STREAM:
-        if sys.stdout.isatty():
+    if name in STANDARD_OUTPUT:
+        if binary and sys.stdout.isatty():
             raise NeglmError(
                 "refusing to write a binary file to the terminal: redirect it, or name a file with --output"
             )
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(name).resolve()  # a symbolic link stays one, and its target is replaced
     try:
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            if target.is_dir():
-                raise NeglmError(f"cannot write {shown(name)}: it is a directory")
-            with open(target, "wb") as device:  # /dev/null, a named pipe: nothing to rename
+        if os.path.isdir(name) or name.endswith(os.sep):
+            raise NeglmError(f"cannot write {shown(name)}: it is a directory")
+        if name.startswith(("/dev/", "/proc/")) or (os.path.exists(name) and not os.path.isfile(name)):
+            with open(name, "ab") as device:  # /dev/null, a pipe, another's open file: nothing to rename
                 yield device
         else:
-            yield from _replacing(target)
+            yield from _replacing(Path(os.path.realpath(name)))  # a symbolic link stays one
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -49,6 +49,8 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.incomplete")
     try:
         with open(temporary, "w+b") as file:
+            if target.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())

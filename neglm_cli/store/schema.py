@@ -30,7 +30,7 @@ class Kind(NamedTuple):
 
 LETTERS = {
     "V": "number of words in the vocabulary",
-    "N": "number of words in the corpus, with one end of sentence per line",
+    "N": "number of words in the corpus, with one end of line per line",
     "W": "length of all the vocabulary's words together, in bytes",
 }
 
@@ -46,7 +46,7 @@ CORPUS = Field(
     "corpus",
     "JSON",
     "list of the files it was counted from, in order, each an object with `path` (relative to this file's "
-    "directory where possible; null for standard input), `size` in bytes and `fingerprint`; see FINGERPRINT",
+    "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
 KINDS = {
@@ -56,7 +56,7 @@ KINDS = {
         (
             Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
             Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
-            Tensor("counts", "int64", ("V",), "how often each word occurs; never 0"),
+            Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
         ),
         (
             Field("arguments", "JSON", "object with `min_count` and `max_size` (null: no limit)"),
@@ -65,8 +65,12 @@ KINDS = {
             Field("tokens", "integer", "words of the corpus, without ends of line"),
             Field("distinct", "integer", "different words of the corpus"),
             Field("cut_words", "integer", "different words that were left out; their counts went to `<unk>`"),
-            Field("cut_tokens", "integer", "how often these occur"),
-            Field("unknown_in_text", "integer", "how often the text itself has `<unk>`; the count is at least 1"),
+            Field("cut_tokens", "integer", "how often they occur in all"),
+            Field(
+                "unknown_in_text",
+                "integer",
+                "how often the text itself has `<unk>`, whose count in `counts` is at least 1 all the same",
+            ),
         ),
     ),
     "encoded corpus": Kind(

@@ -17,7 +17,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.runs import Runs
-from neglm_cli.text.source import STANDARD_INPUT, Block, Corpus, Range
+from neglm_cli.text.source import Block, Corpus, Range
 from neglm_cli.text.table import Scratch, WordTable
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 
@@ -115,11 +115,11 @@ def counting(
             meanwhile()
             meanwhile = _nothing
         if tokens == 0:
-            raise NeglmError(f"{corpus.name} has no words: there is nothing but white space in it")
+            raise NeglmError(f"{corpus.name} has no words: it is empty, or there is nothing but white space in it")
         counter.finish()
         files = [
             {
-                "path": None if source.path == STANDARD_INPUT else source.path,
+                "path": source.path if source.size >= 0 else None,  # a pipe cannot be read again
                 "size": read[source],
                 "fingerprint": combine(digests[source]),
             }

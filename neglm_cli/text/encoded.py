@@ -27,7 +27,7 @@ from neglm_cli.text.encode import Encoder
 from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.remembered import fingerprint, path_relative_to
-from neglm_cli.text.source import STANDARD_INPUT, Corpus, Range, Source
+from neglm_cli.text.source import Corpus, Range, Source
 from neglm_cli.text.vocabulary import Vocabulary
 
 KIND = "encoded corpus"
@@ -196,7 +196,7 @@ def _write_copy(
 
 
 def _stored_path(source: Source, copy: Path) -> str | None:
-    return None if source.path == STANDARD_INPUT else path_relative_to(str(copy), source.path)
+    return path_relative_to(str(copy), source.path) if source.size >= 0 else None
 
 
 def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: Announce) -> None:

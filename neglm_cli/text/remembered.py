@@ -14,20 +14,28 @@ def path_relative_to(home: str, path: str | None) -> str | None:
     """The path as stored in the file `home`: relative to the directory of that file, where there is such a path."""
     if path is None:
         return None
-    absolute = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     try:
+        absolute = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         return os.path.relpath(absolute, _directory(home))
-    except ValueError:  # on another drive
-        return absolute
+    except (ValueError, OSError):  # on another drive, or the current directory has gone
+        return path
 
 
 def path_from(home: str, stored: str | None) -> str | None:
-    """The path to open, from the one stored in the file `home`."""
-    return None if stored is None else os.path.relpath(os.path.join(_directory(home), stored))
+    """The path to open, from the one stored in the file `home`: short, if it lies below the current directory."""
+    if stored is None:
+        return None
+    try:
+        return os.path.relpath(os.path.join(_directory(home), stored))
+    except (ValueError, OSError):
+        return os.path.join(os.path.dirname(home), stored)
 
 
 def _directory(home: str) -> str:
-    return os.getcwd() if home == STANDARD_INPUT else os.path.dirname(os.path.realpath(home))
+    """Where paths in this file start: its own directory, or the current one for a pipe."""
+    if home == STANDARD_INPUT or (os.path.exists(home) and not os.path.isfile(home)):
+        return os.getcwd()
+    return os.path.dirname(os.path.realpath(home))
 
 
 def reopen(files: Sequence[dict[str, Any]], home: str, threads: int) -> Corpus:
@@ -36,7 +44,7 @@ def reopen(files: Sequence[dict[str, Any]], home: str, threads: int) -> Corpus:
         raise NeglmError(f"{home} remembers no corpus: name one")
     for file in files:
         if file["path"] is None:
-            raise NeglmError(f"{home} was made from standard input, which cannot be read again: name a corpus")
+            raise NeglmError(f"{home} was made from a pipe, which cannot be read again: name a corpus")
         state = corpus_state(file)
         if state != "there":
             raise _not_the_same(file["path"], state, home)

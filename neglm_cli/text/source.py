@@ -40,6 +40,7 @@ READ_AHEAD = 1 << 10  # bytes behind a range that are read with it
 QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
 
 MAGIC_SIZE = 10
+NEGLM_START, NEGLM_MARK = 8, b'{"__metadata__":{"checksum":"'  # how our own files begin, and where
 COMPRESSIONS: tuple[tuple[str, "re.Pattern[bytes]", Callable[[Any], Any]], ...] = (
     ("gzip", re.compile(rb"\x1f\x8b\x08"), gzip.open),
     ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),
@@ -133,7 +134,11 @@ class Source:
                 except EOFError as error:
                     raise NeglmError(f"{self.name} is cut short: its {kind} data end too early") from error
                 except BROKEN_COMPRESSION as error:
-                    raise NeglmError(f"{self.name} is damaged: {kind} says {error}") from error
+                    raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error
+                except OSError as error:
+                    if error.errno is not None:
+                        raise
+                    raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error  # as bz2 does
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -207,7 +212,10 @@ def _open_source(path: str) -> Source:
         if not stat.S_ISREG(status.st_mode):
             return Source(path, -1, plain=False)
         with open(path, "rb") as file:
-            return Source(path, status.st_size, plain=_compression(file.read(MAGIC_SIZE)) is None)
+            start = file.read(NEGLM_START + len(NEGLM_MARK))
+        if start[NEGLM_START:] == NEGLM_MARK:
+            raise NeglmError(f"{shown(path)} is a file of neglm's, not a text; vocabularies are read with --merge")
+        return Source(path, status.st_size, plain=_compression(start) is None)
     except FileNotFoundError as error:
         raise NeglmError(f"{shown(path)} does not exist") from error
     except OSError as error:

@@ -17,6 +17,7 @@ from neglm_cli.text.table import WordTable, position
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 
 ALWAYS_KEPT = 2  # <unk> and <eos>
+LARGEST_TOTAL = 2**63 - 1
 SIXTEEN_BITS = np.uint16(0xFFFF)
 NUMBERS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
 
@@ -152,6 +153,8 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
 
 def merge(parts: Sequence[Counts]) -> Counts:
     """The counts of several texts together: exactly those of counting them at once."""
+    if sum(part.tokens + part.lines for part in parts) > LARGEST_TOTAL:
+        raise NeglmError(f"the counts add up to more than {LARGEST_TOTAL:,}, which no file can hold")
     table = WordTable()
     for part in parts:
         table.add_words(part.offsets, part.counts, part.letters)

@@ -10,24 +10,34 @@ from neglm_cli.store import container
 from neglm_cli.store.output import writing
 from neglm_cli.text.count import Counts
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
-from neglm_cli.text.vocabulary import Vocabulary
+from neglm_cli.text.vocabulary import LARGEST_TOTAL, Vocabulary
 
 WORD2VEC_END_OF_LINE = b"</s>"
-LARGEST_TOTAL = 2**63 - 1
 
 
 def lines(vocabulary: Vocabulary, word2vec: bool = False) -> Iterator[bytes]:
-    """The vocabulary's lines. In word2vec's form the end of a line comes first, as word2vec itself has it."""
+    """The vocabulary's lines. In word2vec's form the end of a line comes first, as word2vec itself has it.
+
+    That form has one word for the end of a line and for `</s>` in the text.
+    """
     pairs = zip(vocabulary, vocabulary.counts.tolist(), strict=True)
     if not word2vec:
         yield from (b"%b\t%d\n" % pair for pair in pairs)
         return
-    yield b"%b %d\n" % (WORD2VEC_END_OF_LINE, vocabulary.counts[vocabulary.id(END_OF_LINE)])
-    yield from (b"%b %d\n" % (word, count) for word, count in pairs if word != END_OF_LINE)
+    ends = (END_OF_LINE, WORD2VEC_END_OF_LINE)
+    others = []
+    total = 0
+    for word, count in pairs:
+        if word in ends:
+            total += count
+        else:
+            others.append(b"%b %d\n" % (word, count))
+    yield b"%b %d\n" % (WORD2VEC_END_OF_LINE, total)
+    yield from others
 
 
 def save(vocabulary: Vocabulary, path: str, word2vec: bool = False) -> None:
-    with writing(path) as file:
+    with writing(path, binary=False) as file:
         file.writelines(lines(vocabulary, word2vec))
 
 
@@ -46,17 +56,20 @@ def read_counts(path: str) -> Counts:
 def _parse(file: BinaryIO, name: str) -> Counts:
     counts: dict[bytes, int] = {}
     for number, line in enumerate(file, 1):
+        if line.isspace():
+            continue
         word, count = _parse_line(line, f"{name}, line {number}")
         if word in counts:
-            raise NeglmError(f"{name}, line {number}: this word has a count already; each may stand there once")
+            raise NeglmError(f"{name}, line {number}: this word was listed before; each may appear only once")
         counts[word] = count
     if not counts:
         raise NeglmError(f"{name} is empty: there are no words to read")
     if sum(counts.values()) > LARGEST_TOTAL:
         raise NeglmError(f"{name}: the counts add up to more than {LARGEST_TOTAL:,}")
     line_ends = counts.pop(END_OF_LINE, 1)
+    if counts.get(UNKNOWN, 1) == 1:
+        counts[UNKNOWN] = 0  # the one that every vocabulary has, whatever the text
     tokens = sum(counts.values())
-    counts.setdefault(UNKNOWN, 0)
     counts[END_OF_LINE] = 0  # those at the ends of lines are counted as lines
     offsets = np.cumsum([0, *map(len, counts)])
     letters = padded(b"".join(counts))
@@ -65,6 +78,6 @@ def _parse(file: BinaryIO, name: str) -> Counts:
 
 def _parse_line(line: bytes, where: str) -> tuple[bytes, int]:
     match line.split():
-        case [word, count] if count.isdigit() and 0 < int(count) <= LARGEST_TOTAL:
+        case [word, count] if count.isdigit() and len(count) <= 19 and 0 < int(count) <= LARGEST_TOTAL:
             return (END_OF_LINE if word == WORD2VEC_END_OF_LINE else word), int(count)
     raise NeglmError(f"{where}: expected a word, a tab or a blank, and a count of at least 1")

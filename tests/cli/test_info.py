@@ -78,3 +78,10 @@ def test_bad_files(neglm: Neglm, vocabulary: Path) -> None:
         "foreign": "foreign is a safetensors file, but not one of neglm's",
     }.items():
         assert message in one_sentence(neglm("info", name, code=1).stderr)
+
+
+def test_the_state_of_the_corpus(neglm: Neglm, vocabulary: Path) -> None:
+    Path("corpus.txt").write_bytes(b"a b a c\n")
+    assert "corpus.txt, changed, 6 bytes" in neglm("info", "vocab.safetensors").stdout.decode()
+    neglm("vocab", "-", stdin=b"a b\n")
+    assert "corpus          a pipe, 4 bytes" in neglm("info", "vocab.safetensors").stdout.decode()

@@ -51,19 +51,29 @@ def test_debug_shows_where_an_error_comes_from(neglm: Neglm) -> None:
     assert stderr.splitlines()[-1] == "neglm: nothing does not exist"
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ZeroDivisionError("by accident"), "unexpected ZeroDivisionError: by accident; please report it"),
+        (MemoryError(), "there is not enough memory"),
+    ],
+)
 def test_an_unexpected_error_is_one_sentence_too(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    message: str,
 ) -> None:
     def broken(paths: list[str]) -> None:
-        raise ZeroDivisionError("by accident")
+        raise error
 
     monkeypatch.setattr("neglm_cli.text.source.open_corpus", broken)
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     assert run(["vocab", "corpus"]) == 1
-    signal.signal(signal.SIGTERM, handler)
-    assert "unexpected ZeroDivisionError: by accident; please report it" in one_sentence(
-        capsys.readouterr().err.encode()
-    )
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    assert message in one_sentence(capsys.readouterr().err.encode())
 
 
 def test_a_closed_pipe_ends_silently(neglm: Neglm) -> None:
@@ -79,6 +89,11 @@ def test_a_closed_pipe_ends_silently(neglm: Neglm) -> None:
         assert process.wait() == 0
 
 
+def test_output_to_a_full_device_is_a_failure(neglm: Neglm) -> None:
+    command = f"{shlex.join(COMMAND)} --version > /dev/full"
+    assert subprocess.run(["bash", "-c", command], capture_output=True).returncode == 1
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(neglm: Neglm, closed: str) -> None:
     """The vocabulary must not get the number of a closed stream, or what is printed would end up in it."""
@@ -90,7 +105,8 @@ def test_closed_streams(neglm: Neglm, closed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "terminated")],
 )
 def test_signals_end_with_one_line_and_leave_nothing(neglm: Neglm, number: int, code: int, word: str) -> None:
     Path("vocab.safetensors").write_bytes(b"old")

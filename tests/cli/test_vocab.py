@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
+from neglm_cli.cli import options
 from tests.conftest import COMMAND, Neglm, one_sentence
 
 TEXT = b"the cat sat\non the mat\nthe end\n"
@@ -135,9 +136,13 @@ def test_progress_is_plain_lines_where_stderr_is_no_terminal(neglm: Neglm, corpu
 def test_an_input_is_never_overwritten(neglm: Neglm, corpus: Path, output: str) -> None:
     Path("link").symlink_to("corpus.txt")
     assert "is one of the inputs" in one_sentence(neglm("vocab", "corpus.txt", "-o", output, code=2).stderr)
-    neglm("vocab", "corpus.txt")
-    assert "is one of the inputs" in one_sentence(neglm("vocab", "--merge", "vocab.safetensors", code=2).stderr)
     assert corpus.read_bytes() == TEXT
+
+
+def test_a_vocabulary_can_be_merged_into_itself(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt")
+    neglm("vocab", "--merge", "vocab.safetensors", "vocab.safetensors")
+    assert words(neglm)["the"] == 6
 
 
 @pytest.mark.parametrize("name", [b"with blanks", b"new\nline", b"\xff\xfe", "größe [1]".encode(), b"--text"])
@@ -165,7 +170,7 @@ def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> N
         (["vocab", "corpus.txt", "--threads", "0"], "--threads"),
         (["vocab", "corpus.txt", "--memory", "lots"], "--memory lots is not a size"),
         (["vocab", "corpus.txt", "--memory", "1K"], "at least 1M"),
-        (["vocab", "corpus.txt", "--memory", "120%"], "--memory 120% is not between 0 and 100 %"),
+        (["vocab", "corpus.txt", "--memory", "120%"], "--memory 120% is not more than 0% and at most 100%"),
         (["vocab", "corpus.txt", "--text", "--word2vec"], "choose one"),
         (["vocab", "corpus.txt", "--mincount", "3"], "No such option: --mincount"),
         (["count"], "No such command 'count'"),
@@ -184,3 +189,35 @@ def test_a_terminal_gets_no_binary(neglm: Neglm, corpus: Path) -> None:
     result = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, stdin=subprocess.DEVNULL)
     assert result.returncode == 1
     assert b"refusing to write a binary file to the terminal" in result.stdout
+
+
+def test_the_summary_of_a_cut(neglm: Neglm, corpus: Path) -> None:
+    output = neglm("vocab", "corpus.txt", "--min-count", "2").stdout.decode()
+    assert "kept            1, which cover 37.50% of the text" in output
+    assert "left out        5, counted 5 times as <unk>" in output
+
+
+def test_json_is_printed_even_if_quiet(neglm: Neglm, corpus: Path) -> None:
+    assert json.loads(neglm("vocab", "corpus.txt", "--json", "--quiet").stdout)["words"] == 8
+
+
+def test_standard_output_carries_nothing_but_the_vocabulary(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt", "-o", "file")
+    assert neglm("vocab", "corpus.txt", "-o", "-", "--json").stdout == Path("file").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1M", 1 << 20),
+        ("500m", 500 << 20),
+        ("2G", 2 << 30),
+        ("1.5GiB", 3 << 29),
+        ("2097152", 2 << 20),
+        ("25%", 256 << 20),
+        (" 2 G ", 2 << 30),
+    ],
+)
+def test_memory_sizes(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    monkeypatch.setattr(options, "_machine_memory", lambda: 1 << 30)
+    assert options.memory_size(text) == size

@@ -159,6 +159,7 @@ def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFacto
     assert stored.fields["lines"] == 10**18
     mapped_fields, mapped = container.map_tensor(path, "encoded corpus")
     assert mapped.tolist() == expected
+    assert mapped.flags.aligned
     assert mapped_fields == stored.fields
 
 
@@ -173,3 +174,22 @@ def test_an_unfinished_growing_file_is_never_there(workplace: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         fail_halfway()
     assert os.listdir() == []
+
+
+@pytest.mark.parametrize("broken", [{"counts": np.zeros(3)}, {"counts": None}, {"counts": np.zeros((3, 1), np.int64)}])
+def test_tensors_that_are_missing_or_of_another_type(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, broken: dict[str, np.ndarray | None]
+) -> None:
+    """With a good checksum, as another program might write it."""
+    kind = schema.KINDS["vocabulary"]
+    tensors = {name: array for name, array in (TENSORS | broken).items() if array is not None}
+    shapes = {name: ("V",) * array.ndim for name, array in tensors.items()}
+    other = kind._replace(
+        tensors=tuple(schema.Tensor(name, str(tensors[name].dtype), shapes[name], "") for name in tensors)
+    )
+    monkeypatch.setitem(schema.KINDS, "vocabulary", other)
+    monkeypatch.setitem(container.SAFETENSORS_DTYPE, "float64", "F64")
+    container.write("file", "vocabulary", FIELDS, tensors)
+    monkeypatch.setitem(schema.KINDS, "vocabulary", kind)
+    with pytest.raises(NeglmError, match="tensor `counts` is missing or of the wrong type"):
+        container.read("file")

@@ -12,7 +12,7 @@ texts = st.one_of(
     st.lists(st.sampled_from([bytes([byte]) for byte in ALPHABET]), max_size=400).map(b"".join),
     st.lists(
         st.sampled_from(
-            [b"a", b"word", b"of8bytes", b"longer than that", b" ", b"\n", b"x" * 70, b"\xc2\xa0", b"<unk>"]
+            [b"a", b"word", b"of8bytes", b"longer than that", b" ", b"\n", b"x" * 70, b"\xc2\xa0", b"<unk>", b"<eos>"]
         )
     ).map(b" ".join),
 )

@@ -55,7 +55,9 @@ def test_starting_later_gives_the_rest(length: int, rows: int, steps: int, data:
     number = data.draw(st.integers(0, len(batches)))
     rest, whole = list(batches.start_at(number)), list(batches)[number:]
     assert len(rest) == len(whole)
-    assert all(np.array_equal(a.inputs, b.inputs) for a, b in zip(rest, whole, strict=True))
+    for one, other in zip(rest, whole, strict=True):
+        assert np.array_equal(one.inputs, other.inputs)
+        assert np.array_equal(one.targets, other.targets)
 
 
 def test_more_rows_than_words() -> None:

@@ -1,3 +1,5 @@
+import gzip
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -82,3 +84,11 @@ def test_thread_tables_are_poured_when_they_are_full(workplace: Path, monkeypatc
     with counting(open_corpus(["text"]), 3, 1 << 30, no_progress) as counts:
         assert counts.runs == 0
         assert contents(counts) - Counter() == expected_counts(text)
+
+
+def test_a_compressed_file_counts_as_large_as_it_is_on_disk(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "BLOCK", 1_000)
+    Path("text.gz").write_bytes(gzip.compress(os.urandom(30_000).hex(" ").encode()))
+    seen: list[int] = []
+    with counting(open_corpus(["text.gz"]), 2, 1 << 26, seen.append) as counts:
+        assert sum(seen) == counts.files[0]["size"] == os.path.getsize("text.gz")

@@ -1,5 +1,6 @@
 import gzip
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,48 @@ def test_a_copy_of_another_text_is_not_used(workplace: Path, told: Told) -> None
     assert "has changed" in told[1]
 
 
+def test_a_text_of_another_size_is_not_the_same_whatever_its_time(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    status = os.stat("0")
+    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    (workplace / "0").write_bytes(TEXT + b" end")
+    os.utime("0", ns=(status.st_atime_ns, status.st_mtime_ns))
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    assert everything(encoded) == expected_ids(TEXT + b" end", vocabulary)
+
+
+def test_files_of_one_name_in_two_places(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    for place, text in (("x", b"the cat\n"), ("y", b"cat the\n")):
+        (workplace / place).mkdir()
+        Path(place, "text").write_bytes(text)
+        os.utime(Path(place, "text"), ns=(1, 1))
+        encoded = open_encoded(open_corpus([f"{place}/text"]), vocabulary, 2, workplace / "cache", told)
+        assert everything(encoded) == expected_ids(text, vocabulary)
+
+
+def test_a_pipe_is_encoded_for_this_run_only(workplace: Path, told: Told) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(TEXT))
+    writer.start()
+    encoded = open_encoded(open_corpus(["pipe"]), vocabulary, 2, workplace / "cache", told)
+    writer.join()
+    assert everything(encoded) == expected_ids(TEXT, vocabulary)
+    assert not (workplace / "cache").exists()
+    assert "4 bytes a word" in told[0]
+
+
+def test_a_broken_text_leaves_no_temporary_copy(workplace: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    (workplace / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(workplace / "tmp"))
+    Path("text.gz").write_bytes(gzip.compress(os.urandom(10_000))[:5_000])
+    with pytest.raises(NeglmError, match="text.gz is cut short"):
+        open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, told)
+    assert not list((workplace / "tmp").iterdir())
+
+
 def test_a_touched_but_equal_text_keeps_its_copy(workplace: Path, told: Told) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
@@ -134,12 +177,14 @@ def test_a_damaged_copy_is_made_again(workplace: Path, told: Told) -> None:
     assert "is cut short" in told[1]
 
 
-def test_ids_that_are_no_words_never_reach_a_kernel(workplace: Path, told: Told) -> None:
+@pytest.mark.parametrize("bad", [-1, 8, 2**31 - 1])
+def test_ids_that_are_no_words_never_reach_a_kernel(workplace: Path, told: Told, bad: int) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
+    assert len(vocabulary) == 8
     cache = workplace / "cache"
     open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
     (copy,) = cache.iterdir()
-    copy.write_bytes(copy.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
+    copy.write_bytes(copy.read_bytes()[:-4] + bad.to_bytes(4, "little", signed=True))
     encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
     encoded.cursor(0).take(3)
     with pytest.raises(NeglmError, match="ids that are no words; delete it"):

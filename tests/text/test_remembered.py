@@ -1,3 +1,4 @@
+import gzip
 import os
 from pathlib import Path
 
@@ -53,8 +54,8 @@ def test_refuses_what_has_changed_even_at_the_same_size(home: str, content: byte
         reopen(remembered(home), home, 2)
 
 
-def test_refuses_standard_input() -> None:
-    with pytest.raises(NeglmError, match="made from standard input, which cannot be read again"):
+def test_refuses_a_pipe() -> None:
+    with pytest.raises(NeglmError, match="made from a pipe, which cannot be read again"):
         reopen([{"path": None, "size": 1, "fingerprint": ""}], "vocab", 1)
 
 
@@ -70,3 +71,14 @@ def test_paths_through_symbolic_links(workplace: Path) -> None:
     stored = path_relative_to("link/vocab", "real/text")
     assert stored == "../text"
     assert path_from("link/vocab", stored) == "real/text"
+
+
+def test_a_compressed_corpus(workplace: Path) -> None:
+    vocabulary_of(gzip.compress(b"a b\n"), directory=workplace).save("vocab")
+    assert [source.path for source in reopen(remembered("vocab"), "vocab", 2).sources] == ["0"]
+
+
+def test_a_corpus_that_is_a_link_keeps_its_name(workplace: Path) -> None:
+    Path("real").mkdir()
+    Path("link").symlink_to("real/text")
+    assert path_relative_to("vocab", "link") == "link"

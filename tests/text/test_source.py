@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text import source as source_module
-from neglm_cli.text.fingerprint import BLOCK, combine
+from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
 from neglm_cli.text.source import Corpus, Source, open_corpus
 from tests.text.reference import sentences, texts
 
@@ -49,13 +49,15 @@ def ended(text: bytes) -> bytes:
     return text if text.endswith(b"\n") or not text else text + b"\n"
 
 
-@given(text=texts, size=st.integers(1, 40))
+@given(text=texts, size=st.integers(1, 40), ahead=st.integers(0, 20))
 def test_ranges_of_any_size_hold_every_word_once(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int
+    tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int, ahead: int
 ) -> None:
     path = tmp_path_factory.mktemp("ranges") / "text"
     path.write_bytes(text)
-    blocks = [piece.load() for piece in Source(str(path), len(text), plain=True).ranges(size)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_module, "READ_AHEAD", ahead)
+        blocks = [piece.load() for piece in Source(str(path), len(text), plain=True).ranges(size)]
     assert b"".join(block.text[: block.length].tobytes() for block in blocks) == ended(text)
     for one, next_one in pairwise(blocks):
         if one.length and next_one.length:
@@ -103,6 +105,20 @@ def test_truncated_and_damaged_compression(workplace: Path, kind: str) -> None:
     (workplace / "broken").write_bytes(broken)
     with pytest.raises(NeglmError, match="broken"):
         lines_of(open_corpus(["broken"]))
+
+
+def test_zstd_that_starts_with_a_frame_to_be_skipped(workplace: Path) -> None:
+    skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"xxxx"
+    (workplace / "text").write_bytes(skipped + zstd.compress(b"a b\n"))
+    assert lines_of(open_corpus(["text"])) == [[b"a", b"b"]]
+
+
+def test_digests_of_a_stream_that_comes_in_pieces() -> None:
+    data = os.urandom(2 * BLOCK + 17)
+    digests = BlockDigests()
+    for start in range(0, len(data), 1_000_003):
+        digests.update(memoryview(data)[start : start + 1_000_003])
+    assert digests.finish() == [xxhash.xxh3_128_digest(data[i : i + BLOCK]) for i in range(0, len(data), BLOCK)]
 
 
 def test_files_end_their_last_lines(workplace: Path) -> None:

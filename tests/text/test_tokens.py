@@ -14,8 +14,9 @@ def split_all(text: bytes, room: int) -> list[list[bytes]]:
     lines: list[list[bytes]] = [[]]
     position = 0
     while position < len(text):
+        before = position
         words, newlines, position = split(array, position, len(text), starts, ends, line_ends)
-        assert position > 0
+        assert position > before
         line = 0
         for i in range(words + 1):
             while line < newlines and line_ends[line] == i:
@@ -48,9 +49,10 @@ def test_every_byte_is_a_letter_or_white_space_as_for_python() -> None:
         assert split_all(text, 128) == sentences(text)
 
 
-def test_what_lies_behind_the_end_is_not_read_as_text() -> None:
+@pytest.mark.parametrize("behind", [b"x", b"\n"])
+def test_what_lies_behind_the_end_is_not_read_as_text(behind: bytes) -> None:
     array = padded(b"one")
-    array[3:] = ord("x")
+    array[3:] = ord(behind)
     starts, ends, line_ends = np.empty((3, 128), np.int64)
     assert split(array, 0, 3, starts, ends, line_ends) == (1, 0, 3)
     assert ends[0] == 3
@@ -62,3 +64,11 @@ def test_first_and_last_space(text: bytes) -> None:
     where = [i for i in range(len(text)) if text[i : i + 1].isspace()]
     assert first_space(array, 0, len(text)) == (where[0] if where else len(text))
     assert last_space(array, 0, len(text)) == (where[-1] + 1 if where else 0)
+
+
+def test_stops_before_the_array_of_line_ends_is_full() -> None:
+    starts, ends = np.empty((2, 128), np.int64)
+    guarded = np.full(4096, -7)
+    _, lines, position = split(padded(b"\n" * 1000), 0, 1000, starts, ends, guarded[:128])
+    assert lines == position <= 128
+    assert (guarded[128:] == -7).all()

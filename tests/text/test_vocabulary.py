@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,38 @@ def test_order_of_large_counts(workplace: Path) -> None:
     sizes = {b"e": 2**40, b"b": 65_536, b"a": 65_535, b"d": 65_535, b"c": 65_534, b"f": 2**40, b"g": 3}
     Path("words").write_bytes(b"".join(b"%b %d\n" % item for item in sizes.items()))
     assert list(build(read_counts("words")))[:7] == [b"e", b"f", b"b", b"a", b"d", b"c", b"g"]
+
+
+def test_end_of_line_in_the_text_adds_to_the_same_word(workplace: Path) -> None:
+    vocabulary = vocabulary_of(b"<eos> a <eos>\nb\n", directory=workplace)
+    assert as_dict(vocabulary) == {b"<eos>": 4, b"<unk>": 1, b"a": 1, b"b": 1}
+    assert vocabulary.distinct == 3
+    assert as_dict(build(merge([vocabulary.uncut("v")]))) == as_dict(vocabulary)
+
+
+def test_totals_that_no_file_can_hold(workplace: Path) -> None:
+    Path("words").write_bytes(b"a %d\n" % (2**62))
+    with pytest.raises(NeglmError, match="add up to more than 9,223,372,036,854,775,807"):
+        merge([read_counts("words"), read_counts("words")])
+
+
+def test_parts_that_do_not_fit_together(workplace: Path) -> None:
+    """With a good checksum, as another program might write it."""
+    good = vocabulary_of(b"a b\n", directory=workplace)
+    for bad in (
+        replace(good, counts=good.counts * 0),
+        replace(good, counts=good.counts[1:]),
+        replace(good, offsets=good.offsets[::-1].copy()),
+        replace(good, words=good.words[1:]),
+    ):
+        bad.save("bad")
+        with pytest.raises(NeglmError, match="do not fit together"):
+            Vocabulary.load("bad")
+
+
+def test_coverage_of_a_list_without_words(workplace: Path) -> None:
+    Path("words").write_bytes(b"<eos> 5\n")
+    assert build(read_counts("words")).coverage == 1
 
 
 def test_saving_and_loading(workplace: Path) -> None:

@@ -7,7 +7,7 @@ from neglm_cli.text import wordlist
 from neglm_cli.text.vocabulary import build, merge
 from tests.text.making import as_dict, vocabulary_of
 
-TEXT = b"b a a\nc \xff <unk>\nb\n"
+TEXT = b"b a a\nc \xff <unk> <unk>\nb\n"
 
 
 def test_lines_are_words_and_counts(workplace: Path) -> None:
@@ -25,6 +25,14 @@ def test_there_and_back(workplace: Path, word2vec: bool) -> None:
     assert (back.lines, back.tokens, back.distinct) == (vocabulary.lines, vocabulary.tokens, vocabulary.distinct)
 
 
+def test_the_unknown_word_that_every_list_has_is_not_counted_twice(workplace: Path) -> None:
+    vocabulary = vocabulary_of(b"a b\n", directory=workplace)
+    wordlist.save(vocabulary, "words")
+    twice = build(merge([wordlist.read_counts("words"), wordlist.read_counts("words")]))
+    assert as_dict(twice) == {b"<eos>": 2, b"a": 2, b"b": 2, b"<unk>": 1}
+    assert twice.tokens == 4
+
+
 def test_a_list_without_special_words(workplace: Path) -> None:
     Path("words").write_bytes(b"a 5\nb 7\n")
     assert as_dict(build(wordlist.read_counts("words"))) == {b"b": 7, b"a": 5, b"<eos>": 1, b"<unk>": 1}
@@ -38,11 +46,12 @@ def test_a_list_without_special_words(workplace: Path) -> None:
         (b"a\t-1\n", "words, line 1"),
         (b"a\t1.5\n", "words, line 1"),
         (b"a b 3\n", "words, line 1"),
-        (b"\n", "words, line 1"),
+        (b"\n", "words is empty"),
+        (b"a\t" + b"9" * 5_000, "words, line 1"),
         (b"a\t99999999999999999999\n", "words, line 1"),
         (b"a\t9223372036854775807\nb\t1\n", "add up to more"),
-        (b"a\t1\na\t2\n", "words, line 2: this word has a count already"),
-        (b"<eos>\t1\n</s> 2\n", "words, line 2: this word has a count already"),
+        (b"a\t1\na\t2\n", "words, line 2: this word was listed before"),
+        (b"<eos>\t1\n</s> 2\n", "words, line 2: this word was listed before"),
         (b"", "words is empty"),
     ],
 )
@@ -50,3 +59,10 @@ def test_bad_lists(workplace: Path, content: bytes, message: str) -> None:
     Path("words").write_bytes(content)
     with pytest.raises(NeglmError, match=message):
         wordlist.read_counts("words")
+
+
+def test_word2vec_has_one_word_for_the_end_of_a_line_and_its_own_mark(workplace: Path) -> None:
+    vocabulary = vocabulary_of(b"a </s>\n</s>\n", directory=workplace)
+    wordlist.save(vocabulary, "words", word2vec=True)
+    assert Path("words").read_bytes() == b"</s> 4\n<unk> 1\na 1\n"
+    assert as_dict(build(wordlist.read_counts("words"))) == {b"<eos>": 4, b"<unk>": 1, b"a": 1}
