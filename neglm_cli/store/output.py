@@ -32,8 +32,8 @@ def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[Binar
         sys.stdout.buffer.flush()
         return
     try:
-        if os.path.isdir(name) or name.endswith(os.sep):
-            raise NeglmError(f"cannot write {shown(name)}: it is a directory")
+        if not name or os.path.isdir(name) or name.endswith(os.sep):
+            raise NeglmError(f"cannot write {shown(name)}: that is not the name of a file")
         if name.startswith(("/dev/", "/proc/")) or (os.path.exists(name) and not os.path.isfile(name)):
             with open(name, "ab") as device:  # /dev/null, a pipe, another's open file: nothing to rename
                 yield device

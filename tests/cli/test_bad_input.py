@@ -163,3 +163,24 @@ def test_merging_what_is_no_vocabulary(neglm: Neglm) -> None:
     open_encoded(open_corpus(["corpus"]), Vocabulary.load("good"), 1, Path("cache"), lambda sentence: None)
     (copy,) = Path("cache").iterdir()
     assert "is an encoded corpus, not a vocabulary" in refused(neglm, "--merge", str(copy))
+
+
+def test_a_vocabulary_as_a_corpus(neglm: Neglm) -> None:
+    Path("corpus").write_bytes(b"some text\n")
+    neglm("vocab", "corpus", "-o", "good")
+    assert "good is a file of neglm's, not a text; vocabularies are read with --merge" in refused(neglm, "good")
+
+
+def test_names_that_cannot_be(neglm: Neglm) -> None:
+    assert "'' does not exist" in refused(neglm, "")
+    assert "File name too long" in refused(neglm, "x" * 300)
+    assert "does not exist" in one_sentence(neglm("info", "x" * 300, code=1).stderr)
+    Path("corpus").write_bytes(b"some text\n")
+    assert "cannot write ''" in refused(neglm, "corpus", "-o", "")
+
+
+def test_damaged_bzip2(neglm: Neglm) -> None:
+    data = bytearray(bz2.compress(os.urandom(50_000).hex().encode()))
+    data[20_000] ^= 0xFF
+    Path("broken").write_bytes(data)
+    assert "broken is damaged: bzip2 says:" in refused(neglm, "broken")

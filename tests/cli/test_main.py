@@ -94,6 +94,22 @@ def test_output_to_a_full_device_is_a_failure(neglm: Neglm) -> None:
     assert subprocess.run(["bash", "-c", command], capture_output=True).returncode == 1
 
 
+def test_results_that_cannot_be_printed(neglm: Neglm) -> None:
+    Path("corpus.txt").write_bytes(b"a b\n")
+    neglm("vocab", "corpus.txt")
+    for arguments in ("info vocab.safetensors", "info vocab.safetensors --words", "vocab corpus.txt"):
+        command = f"{shlex.join(COMMAND)} {arguments} > /dev/full"
+        result = subprocess.run(["bash", "-c", command], capture_output=True)
+        assert result.returncode == 1
+        assert one_sentence(result.stderr) == "neglm: cannot use standard output: No space left on device"
+
+
+def test_alone_it_shows_the_help(neglm: Neglm) -> None:
+    result = neglm(code=2)
+    assert b"Usage: neglm" in result.stdout
+    assert result.stderr == b""
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(neglm: Neglm, closed: str) -> None:
     """The vocabulary must not get the number of a closed stream, or what is printed would end up in it."""

@@ -221,3 +221,45 @@ def test_standard_output_carries_nothing_but_the_vocabulary(neglm: Neglm, corpus
 def test_memory_sizes(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
     monkeypatch.setattr(options, "_machine_memory", lambda: 1 << 30)
     assert options.memory_size(text) == size
+
+
+def test_text_on_a_terminal(neglm: Neglm, corpus: Path) -> None:
+    command = shlex.join([*COMMAND, "vocab", "corpus.txt", "--text", "--output", "-"])
+    result = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, stdin=subprocess.DEVNULL)
+    assert result.returncode == 0
+    assert b"the\t3" in result.stdout
+
+
+def test_devices_as_outputs(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt", "-o", "file")
+    assert neglm("vocab", "corpus.txt", "-o", "/dev/stdout").stdout == Path("file").read_bytes()
+    script = f"{shlex.join(COMMAND)} vocab corpus.txt -q -o >(cat > copy); sleep 0.2"
+    subprocess.run(["bash", "-c", script], check=True)
+    assert Path("copy").read_bytes() == Path("file").read_bytes()
+
+
+def test_a_pipe_with_a_changing_name_gives_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
+    for name in ("one", "two"):
+        script = f"{shlex.join(COMMAND)} vocab <(cat corpus.txt) -q -o {name}"
+        subprocess.run(["bash", "-c", script], check=True)
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+    assert "corpus          a pipe, 31 bytes" in neglm("info", "one").stdout.decode()
+
+
+def test_long_and_unprintable_words_in_the_summary(neglm: Neglm, workplace: Path) -> None:
+    Path("corpus.txt").write_bytes(b"x" * 1_000 + b" \x1b[31m\x00\n")
+    output = neglm("vocab", "corpus.txt").stdout.decode()
+    assert "x" * 40 + "… 1" in output
+    assert "\\x1b[31m\\x00 1" in output
+
+
+def test_in_a_directory_that_has_gone(neglm: Neglm, corpus: Path) -> None:
+    Path("gone").mkdir()
+    place = shlex.quote(str(corpus.parent))
+    script = (
+        f"cd gone; rmdir ../gone; {shlex.join(COMMAND)} vocab {place}/corpus.txt -o {place}/v && "
+        f"{shlex.join(COMMAND)} info {place}/v"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    result = subprocess.run(["bash", "-c", script], capture_output=True, env=environment)
+    assert result.returncode == 0, result.stderr.decode()

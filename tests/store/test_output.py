@@ -74,8 +74,32 @@ def test_permissions_are_those_of_any_new_file(workplace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("no/such/place", "No such file or directory"), (".", "it is a directory")]
+    ("path", "message"),
+    [
+        ("no/such/place", "No such file or directory"),
+        (".", "not the name of a file"),
+        ("new/", "not the name of a file"),
+        ("", "not the name of a file"),
+    ],
 )
 def test_places_that_cannot_be_written_to(workplace: Path, path: str, message: str) -> None:
     with pytest.raises(NeglmError, match=message), writing(path):
         pass
+
+
+def test_permissions_of_an_old_file_are_kept(workplace: Path) -> None:
+    Path("file").touch(mode=0o600)
+    with writing("file"):
+        pass
+    assert stat.S_IMODE(os.stat("file").st_mode) == 0o600
+
+
+def test_another_programs_open_file_is_added_to(workplace: Path) -> None:
+    with open("log", "wb") as log:
+        log.write(b"before ")
+        log.flush()
+        with writing(f"/dev/fd/{log.fileno()}") as file:
+            file.write(b"middle ")
+        log.seek(0, os.SEEK_END)
+        log.write(b"after")
+    assert Path("log").read_bytes() == b"before middle after"
