@@ -17,7 +17,7 @@ def open_missing_streams() -> None:
 
 
 def main() -> None:
-    gc.set_threshold(100_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
+    gc.set_threshold(1_000_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
     open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # words are any bytes

@@ -56,18 +56,21 @@ def equal_bytes(a, i, b, j, length):
 
 @inlined
 def find(text, start, length, h, slots, offsets, letters):
-    """The entry of a word, and its slot; the entry is -1 and the slot the free one where it belongs, if it is new."""
+    """The entry of a word, and its slot; the entry is -1 and the slot the free one where it belongs, if it is new.
+
+    Indices are unsigned here: Numba would ask each signed one whether it counts from the end.
+    """
     mask = np.uint64(slots.size - 1)
     slot = h & mask
     while True:
-        content = slots[np.int64(slot)]
+        content = slots[slot]
         if content == 0:
             return -1, np.int64(slot)
         if content >> HALF == h >> HALF:
-            entry = np.int64(content & ENTRY_MASK) - 1
-            offset = offsets[entry]
-            if offsets[entry + 1] - offset == length and equal_bytes(text, start, letters, offset, length):
-                return entry, np.int64(slot)
+            behind = content & ENTRY_MASK
+            offset = offsets[behind - ONE]
+            if offsets[behind] - offset == length and equal_bytes(text, start, letters, offset, length):
+                return np.int64(behind) - 1, np.int64(slot)
         slot = (slot + ONE) & mask
 
 
@@ -108,15 +111,9 @@ def hash_batch(text, words, starts, ends, hashes, slots, offsets, letters):
         hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
         prefetch(slots, np.int64(hashes[i] & mask))
     for i in range(words):
-        prefetch(offsets, likely_entry(hashes[i] & mask, slots))
+        prefetch(offsets, np.int64(slots[hashes[i] & mask] & ENTRY_MASK))
     for i in range(words):
-        prefetch(letters, offsets[likely_entry(hashes[i] & mask, slots)])
-
-
-@inlined
-def likely_entry(slot, slots):
-    """The entry in a slot, 0 if it is free."""
-    return max(np.int64(slots[np.int64(slot)] & ENTRY_MASK) - 1, 0)
+        prefetch(letters, offsets[slots[hashes[i] & mask] & ENTRY_MASK])
 
 
 @kernel
@@ -138,7 +135,7 @@ def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, 
             start, length, h = starts[i], ends[i] - starts[i], hashes[i]
             entry, slot = find(text, start, length, h, slots, offsets, letters)
             if entry >= 0:
-                counts[entry] += 1
+                counts[np.uint64(entry)] += 1
             else:
                 insert(text, start, length, h, slot, 1, size, slots, offsets, counts, letters)
                 size += 1

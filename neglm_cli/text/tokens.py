@@ -31,6 +31,7 @@ def split(text, begin, end, starts, ends, line_ends):
     The arrays have room for 128 at least: with less, a word that is still open at the end of a block could keep
     the next call from getting on.
     """
+    # Where an index is cast to unsigned, Numba need not ask whether it counts from the end: this is the hottest loop.
     words = words_ended = lines = 0
     before = ONE  # whether the byte before the block is white space
     position = begin
@@ -46,15 +47,15 @@ def split(text, begin, end, starts, ends, line_ends):
         stop = space & ~after_space
         while newline:
             earlier = (ONE << np.uint64(lowest_bit(newline))) - ONE
-            line_ends[lines] = words + bit_count(start & earlier)
+            line_ends[np.uint64(lines)] = words + bit_count(start & earlier)
             lines += 1
             newline &= newline - ONE
         while start:
-            starts[words] = position + lowest_bit(start)
+            starts[np.uint64(words)] = position + lowest_bit(start)
             words += 1
             start &= start - ONE
         while stop:
-            ends[words_ended] = position + lowest_bit(stop)
+            ends[np.uint64(words_ended)] = position + lowest_bit(stop)
             words_ended += 1
             stop &= stop - ONE
         position += 64
