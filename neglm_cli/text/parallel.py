@@ -20,7 +20,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threa
     """Like `map`, on threads that start at once: results come in order, no more than a few items ahead of their use."""
     remaining = iter(items)
     pool = ThreadPoolExecutor(threads)
-    pending = deque(pool.submit(function, item) for item in islice(remaining, 2 * threads))
+    pending = deque(pool.submit(function, item) for item in islice(remaining, 4 * threads))
 
     def results() -> Iterator[Result]:
         try:

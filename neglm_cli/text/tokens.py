@@ -13,7 +13,7 @@ UNKNOWN = b"<unk>"  # stands for every word that a vocabulary lacks
 END_OF_LINE = b"<eos>"  # the end of a line: counted and predicted like a word
 
 SPACE = np.array([byte in b" \t\n\r\v\f" for byte in range(256)])
-BATCH = 1024  # words that are split before the next step takes them: small enough for the first-level cache
+BATCH = 256  # words that are split before the next step takes them: small enough for the first-level cache
 ONE = np.uint64(1)
 
 
