@@ -25,7 +25,7 @@ from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Kind
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
 NO_CHECKSUM = "0" * 32
 CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string: its quotes would be escaped
-GROWING_ROOM = 256  # more bytes than numbers and blanks can add to a header that is written last
+GROWING_ROOM = 256  # with as many bytes again as it has at first: more than numbers add to a header written last
 READ_SIZE = 8 << 20
 
 Fields = dict[str, Any]
@@ -87,11 +87,12 @@ def write_growing(path: str | os.PathLike[str], kind: str, fields: Fields) -> It
     """
     (tensor,) = KINDS[kind].tensors
     with writing(path) as file:
-        room = len(_header(kind, fields, {tensor.name: (0,)}, b"")[0]) + GROWING_ROOM
+        room = 2 * len(_header(kind, fields, {tensor.name: (0,)}, b"")[0]) + GROWING_ROOM
         file.write(b"\0" * room)
         growing = GrowingTensor(file, tensor.dtype)
         yield growing
         header, _ = _header(kind, fields, {tensor.name: (growing.length,)}, growing.digest.digest(), room)
+        assert len(header) == room, "the header outgrew its room"
         file.seek(0)
         file.write(header)
 

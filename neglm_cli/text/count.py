@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.runs import Runs
-from neglm_cli.text.source import Block, Corpus, Range
+from neglm_cli.text.source import Block, Corpus, FilesRead, Range
 from neglm_cli.text.table import Scratch, WordTable
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 
@@ -104,32 +103,22 @@ def counting(
     runs = Runs()
     try:
         counter = _Counter(threads, memory, runs)
-        read = dict.fromkeys(corpus.sources, 0)
-        digests: dict[Any, list[bytes]] = {source: [] for source in corpus.sources}
+        files = FilesRead(corpus)
         tokens = lines = 0
         for block, new_words, new_lines in ordered_map(counter.count, corpus.pieces(), threads):
             tokens, lines = tokens + new_words, lines + new_lines
-            read[block.source] += block.read
-            digests[block.source] += block.digests
+            files.add(block)
             progress(block.read)
             meanwhile()
             meanwhile = _nothing
         if tokens == 0:
             raise NeglmError(f"{corpus.name} has no words: it is empty, or there is nothing but white space in it")
         counter.finish()
-        files = [
-            {
-                "path": source.path if source.size >= 0 else None,  # a pipe cannot be read again
-                "size": read[source],
-                "fingerprint": combine(digests[source]),
-            }
-            for source in corpus.sources
-        ]
         if runs:
-            yield Counts(*runs.merged(), True, lines, tokens, files, len(runs))
+            yield Counts(*runs.merged(), True, lines, tokens, files.records(), len(runs))
         else:
             table = counter.shared
             table.drop_slots()
-            yield Counts(table.offsets, table.counts, table.letters, False, lines, tokens, files)
+            yield Counts(table.offsets, table.counts, table.letters, False, lines, tokens, files.records())
     finally:
         runs.close()

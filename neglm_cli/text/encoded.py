@@ -24,10 +24,9 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import cache_home
 from neglm_cli.store import container
 from neglm_cli.text.encode import Encoder
-from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.remembered import fingerprint, path_relative_to
-from neglm_cli.text.source import Corpus, Range, Source
+from neglm_cli.text.source import Corpus, FilesRead, Range
 from neglm_cli.text.vocabulary import Vocabulary
 
 KIND = "encoded corpus"
@@ -172,13 +171,9 @@ def _modified(corpus: Corpus) -> list[int]:
 def _write_copy(
     corpus: Corpus, vocabulary: Vocabulary, encoder: Encoder, threads: int, path: Path, announce: Announce
 ) -> None:
-    digests: dict[Any, list[bytes]] = {source: [] for source in corpus.sources}
-    sizes = dict.fromkeys(corpus.sources, 0)
+    files = FilesRead(corpus)
     fields: dict[str, Any] = {
-        "corpus": [
-            {"path": _stored_path(source, path), "size": max(source.size, 0), "fingerprint": "0" * 32}
-            for source in corpus.sources
-        ],
+        "corpus": _stored_files(files, path),
         "vocabulary": vocabulary.identity,
         "lines": 0,
         "modified": _modified(corpus),
@@ -189,14 +184,12 @@ def _write_copy(
                 _announce_size(corpus, block.read, len(block_ids), path, announce)
             ids.append(block_ids)
             fields["lines"] += int(np.count_nonzero(block_ids == encoder.end_of_line))
-            sizes[block.source] += block.read
-            digests[block.source] += block.digests
-        for file, source in zip(fields["corpus"], corpus.sources, strict=True):
-            file |= {"size": sizes[source], "fingerprint": combine(digests[source])}
+            files.add(block)
+        fields["corpus"] = _stored_files(files, path)
 
 
-def _stored_path(source: Source, copy: Path) -> str | None:
-    return path_relative_to(str(copy), source.path) if source.size >= 0 else None
+def _stored_files(files: FilesRead, copy: Path) -> list[dict[str, Any]]:
+    return [file | {"path": path_relative_to(str(copy), file["path"])} for file in files.records()]
 
 
 def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: Announce) -> None:

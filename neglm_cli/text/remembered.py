@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.source import STANDARD_INPUT, Block, Corpus, Range, Source, open_corpus
+from neglm_cli.text.source import Block, Corpus, Range, Source, open_corpus
 
 
 def path_relative_to(home: str, path: str | None) -> str | None:
@@ -33,7 +34,7 @@ def path_from(home: str, stored: str | None) -> str | None:
 
 def _directory(home: str) -> str:
     """Where paths in this file start: its own directory, or the current one for a pipe."""
-    if home == STANDARD_INPUT or (os.path.exists(home) and not os.path.isfile(home)):
+    if home == STANDARD_STREAM or (os.path.exists(home) and not os.path.isfile(home)):
         return os.getcwd()
     return os.path.dirname(os.path.realpath(home))
 

@@ -25,8 +25,9 @@ import numpy as np
 import xxhash
 
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.bits import PADDING
-from neglm_cli.text.fingerprint import BLOCK, BlockDigests
+from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
 from neglm_cli.text.tokens import SPACE, first_space, last_space
 
 if sys.version_info >= (3, 14):
@@ -34,7 +35,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-STANDARD_INPUT = "-"
 NEWLINE = ord("\n")
 READ_AHEAD = 1 << 10  # bytes behind a range that are read with it
 QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
@@ -110,7 +110,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        return "standard input" if self.path == STANDARD_INPUT else shown(self.path)
+        return "standard input" if self.path == STANDARD_STREAM else shown(self.path)
 
     def unreadable(self, error: OSError) -> NeglmError:
         return NeglmError(f"cannot read {self.name}: {error.strerror or error}")
@@ -191,18 +191,42 @@ class Corpus:
             yield from source.pieces()
 
 
+class FilesRead:
+    """What was read of each file of a corpus, as its blocks go by in order."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._sizes = dict.fromkeys(corpus.sources, 0)
+        self._digests: dict[Source, list[bytes]] = {source: [] for source in corpus.sources}
+
+    def add(self, block: Block) -> None:
+        self._sizes[block.source] += block.read
+        self._digests[block.source] += block.digests
+
+    def records(self) -> list[dict[str, Any]]:
+        """Path, size and fingerprint of each file; the path is None for a pipe, which cannot be read again."""
+        return [
+            {
+                "path": source.path if source.size >= 0 else None,
+                "size": self._sizes[source],
+                "fingerprint": combine(self._digests[source]),
+            }
+            for source in self._corpus.sources
+        ]
+
+
 def open_corpus(paths: Sequence[str]) -> Corpus:
     """The corpus of these files, `-` being standard input; refused if one cannot be read or all are empty."""
     corpus = Corpus(tuple(_open_source(os.fspath(path)) for path in paths))
     if corpus.size == 0:
         raise NeglmError(f"{corpus.name} is empty: there are no words to read")
-    if sum(source.path == STANDARD_INPUT for source in corpus.sources) > 1:
+    if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
         raise NeglmError("standard input (-) can be read only once: name it once")
     return corpus
 
 
 def _open_source(path: str) -> Source:
-    if path == STANDARD_INPUT:
+    if path == STANDARD_STREAM:
         return Source(path, -1, plain=False)
     try:
         status = os.stat(path)
@@ -229,7 +253,7 @@ def _compression(magic: bytes) -> tuple[str, Callable[[Any], Any]] | None:
 
 def _open_raw(path: str) -> BinaryIO:
     """Unbuffered: a thread that waits in a read must not hold a lock that the end of the program needs."""
-    if path == STANDARD_INPUT:
+    if path == STANDARD_STREAM:
         return open(0, "rb", buffering=0, closefd=False)
     return open(path, "rb", buffering=0)
 

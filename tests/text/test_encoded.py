@@ -201,6 +201,18 @@ def test_the_copy_is_a_file_that_info_can_read(workplace: Path, told: Told) -> N
     assert stored.fields["corpus"][0]["path"] == "../0"
 
 
+def test_a_corpus_of_many_files(workplace: Path, told: Told) -> None:
+    """Their sizes are known only when they have been read, and the header must still have room for them."""
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    paths = [f"file{number}" for number in range(300)]
+    for path in paths:
+        Path(path).write_bytes(TEXT * 40)
+    encoded = open_encoded(open_corpus(paths), vocabulary, 2, workplace / "cache", told)
+    assert everything(encoded) == expected_ids(TEXT * 40, vocabulary) * 300
+    (copy,) = (workplace / "cache").iterdir()
+    assert {file["size"] for file in container.read(copy).fields["corpus"]} == {40 * len(TEXT)}
+
+
 def test_compressed_text_without_a_cache_leaves_nothing_behind(workplace: Path, told: Told) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     Path("text.gz").write_bytes(gzip.compress(TEXT))
