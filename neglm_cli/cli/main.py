@@ -17,6 +17,7 @@ from neglm_cli.cli import vocab, info  # noqa: F401  (they join the application,
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 SIGNALLED = 128  # plus the number of the signal
+TRY_AGAIN = 5.0  # seconds; cleaning up takes less
 
 
 class Terminated(BaseException):
@@ -24,6 +25,9 @@ class Terminated(BaseException):
 
 
 def _terminate(number: int, frame: object) -> None:
+    """Raise; and again after a while, in case that was where exceptions get lost (a finalizer, a callback)."""
+    signal.signal(signal.SIGALRM, lambda alarm, frame: _terminate(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, TRY_AGAIN)
     raise Terminated(number)
 
 
@@ -54,6 +58,7 @@ def run(arguments: list[str]) -> int:
         where = shown(str(error.filename)) if error.filename else "standard output"
         _explain(f"cannot use {where}: {error.strerror or error}")
     except Terminated as signalled:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         console.error("terminated")
         return SIGNALLED + int(signalled.args[0])
     except Exception as error:
