@@ -32,6 +32,9 @@ LETTERS = {
     "V": "number of words in the vocabulary",
     "N": "number of words in the corpus, with one end of line per line",
     "W": "length of all the vocabulary's words together, in bytes",
+    "C": "number of contexts",
+    "X": "length of all the contexts' words together, in bytes",
+    "D": "number of dimensions of a vector",
 }
 
 COMMON_FIELDS = (
@@ -83,6 +86,36 @@ KINDS = {
             ),
             Field("lines", "integer", "lines of the corpus"),
             Field("modified", "JSON", "list of the files' modification times in nanoseconds, in order"),
+        ),
+    ),
+    "vectors": Kind(
+        "word vectors and context vectors, as `neglm embed` trains them. Trained on text, words and contexts are the "
+        "same; trained on pairs, words are what stands left and contexts what stands right. Vectors that came from "
+        "elsewhere have no contexts (C = 0)",
+        (
+            Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
+            Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
+            Tensor("counts", "int64", ("V",), "how often each word occurs"),
+            Tensor("vectors", "float32", ("V", "D"), "the vector of each word"),
+            Tensor("context_words", "uint8", ("X",), "like `words`, for the contexts"),
+            Tensor("context_offsets", "int64", ("C+1",), "like `offsets`, for the contexts"),
+            Tensor(
+                "context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"
+            ),
+            Tensor("contexts", "float32", ("C", "D"), "the vector of each context"),
+        ),
+        (
+            Field("arguments", "JSON", "object with all options of the training; empty if it was not neglm's"),
+            CORPUS,
+            Field(
+                "objective",
+                "text",
+                "what the product of a word's and a context's vector approximates: `pmi`, log p(x,y)/(p(x)p_α(y)) - "
+                "log k; `cond`, log p(y|x); or `unknown`",
+            ),
+            Field("k", "integer", "noise words per pair; 0 if unknown"),
+            Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to context_counts to the power of α"),
+            Field("progress", "JSON", "object with `done` and `total`: how much of the training lies behind it"),
         ),
     ),
 }

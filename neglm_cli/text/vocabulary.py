@@ -1,15 +1,14 @@
 """The vocabulary: which words a model knows, in which order, and how often each was seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.count import Counts
 from neglm_cli.text.order import byte_order, gather
 from neglm_cli.text.remembered import path_from, path_relative_to
@@ -23,12 +22,9 @@ NUMBERS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class Vocabulary(Alphabet):
     """V words, most frequent first, equal counts in the order of their bytes; a word's place is its id."""
 
-    words: np.ndarray  # uint8 (W,): the words' bytes, one after the other
-    offsets: np.ndarray  # int64 (V+1,): word i is words[offsets[i]:offsets[i+1]]
-    counts: np.ndarray  # int64 (V,)
     min_count: int
     max_size: int | None
     lines: int
@@ -38,34 +34,6 @@ class Vocabulary:
     cut_tokens: int
     unknown_in_text: int
     files: list[dict[str, Any]]  # the corpus; paths from the current directory
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def __getitem__(self, i: int) -> bytes:
-        return self.words[self.offsets[i] : self.offsets[i + 1]].tobytes()
-
-    def __iter__(self) -> Iterator[bytes]:
-        data, ends = self.words.tobytes(), self.offsets.tolist()
-        return (data[ends[i] : ends[i + 1]] for i in range(len(self)))
-
-    @cached_property
-    def table(self) -> WordTable:
-        """A hash table of the words: entry numbers are ids."""
-        table = WordTable()
-        table.add_words(self.offsets, self.counts, padded(self.words.data))
-        return table
-
-    def id(self, word: bytes) -> int:
-        """The id of a word, -1 if it is not in the vocabulary."""
-        return self.table.entry(word)
-
-    @cached_property
-    def identity(self) -> str:
-        """Names the words and their order, and so what every id means."""
-        digest = xxhash.xxh3_128(self.offsets.data)
-        digest.update(self.words.data)
-        return digest.hexdigest()
 
     @property
     def coverage(self) -> float:
@@ -89,15 +57,16 @@ class Vocabulary:
     @classmethod
     def from_stored(cls, stored: container.Stored) -> "Vocabulary":
         fields, tensors = stored.fields, stored.tensors
-        words, offsets, counts = tensors["words"], tensors["offsets"], tensors["counts"]
-        fitting = len(offsets) == len(counts) + 1 and offsets[0] == 0 and offsets[-1] == len(words)
-        if not fitting or np.diff(offsets).min() < 1 or counts.min() < 1:
+        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
+        numbers = {name: fields[name] for name in NUMBERS}
+        vocabulary = cls(
+            tensors["words"], tensors["offsets"], tensors["counts"], **fields["arguments"], **numbers, files=files
+        )
+        if not len(vocabulary) or not vocabulary.well_formed():
             raise NeglmError(
                 f"{stored.name} is damaged: its words, offsets and counts do not fit together; make it again"
             )
-        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
-        numbers = {name: fields[name] for name in NUMBERS}
-        return cls(words, offsets, counts, **fields["arguments"], **numbers, files=files)
+        return vocabulary
 
     def uncut(self, name: str) -> Counts:
         """The counts of the text it was made from, if nothing was cut away."""

@@ -1,0 +1,1 @@
+"""The objective: negative sampling, what it approximates, and the random numbers it draws."""

@@ -1,0 +1,1 @@
+"""Skip-gram with negative sampling: kernels and trainer."""

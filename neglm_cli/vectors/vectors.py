@@ -1,0 +1,84 @@
+"""A file of vectors: a matrix for words, one for contexts, and what each row stands for."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.remembered import path_from, path_relative_to
+
+KIND = "vectors"
+UNKNOWN_OBJECTIVE = "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    words: Alphabet  # V
+    vectors: np.ndarray  # float32 (V, D)
+    contexts: Alphabet  # C
+    context_vectors: np.ndarray  # float32 (C, D)
+    objective: str = UNKNOWN_OBJECTIVE  # "pmi", "cond", or "unknown"
+    k: int = 0
+    noise_alpha: float = 1.0
+    arguments: dict[str, Any] = field(default_factory=dict)  # all options of the training
+    files: list[dict[str, Any]] = field(default_factory=list)  # the corpus; paths from the current directory
+    progress: dict[str, Any] = field(default_factory=lambda: {"done": 0, "total": 0})
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return self.vectors.shape[1]
+
+    def save(self, path: str) -> str:
+        """Write the file; returns the checksum that names it."""
+        fields = {
+            "arguments": self.arguments,
+            "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
+            "objective": self.objective,
+            "k": self.k,
+            "noise_alpha": self.noise_alpha,
+            "progress": self.progress,
+        }
+        tensors = {
+            "words": self.words.words,
+            "offsets": self.words.offsets,
+            "counts": self.words.counts,
+            "vectors": self.vectors,
+            "context_words": self.contexts.words,
+            "context_offsets": self.contexts.offsets,
+            "context_counts": self.contexts.counts,
+            "contexts": self.context_vectors,
+        }
+        return container.write(path, KIND, fields, tensors)
+
+    @classmethod
+    def load(cls, path: str) -> "Vectors":
+        """Read and verify a file of vectors."""
+        return cls.from_stored(container.read(path, KIND))
+
+    @classmethod
+    def from_stored(cls, stored: container.Stored) -> "Vectors":
+        fields, tensors = stored.fields, stored.tensors
+        words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
+        contexts = Alphabet(tensors["context_words"], tensors["context_offsets"], tensors["context_counts"])
+        vectors, context_vectors = tensors["vectors"], tensors["contexts"]
+        fitting = (
+            words.well_formed()
+            and contexts.well_formed()
+            and len(vectors) == len(words) > 0
+            and len(context_vectors) == len(contexts)
+            and vectors.shape[1] == context_vectors.shape[1] > 0
+        )
+        if not fitting:
+            raise NeglmError(f"{stored.name} is damaged: its words and vectors do not fit together; make it again")
+        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
+        return cls(
+            words, vectors, contexts, context_vectors,
+            fields["objective"], fields["k"], fields["noise_alpha"], fields["arguments"], files, fields["progress"],
+        )  # fmt: skip
+
+
+NO_CONTEXTS = Alphabet(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))
