@@ -1,5 +1,6 @@
 """Options that several subcommands have, and how their values are read."""
 
+import os
 import re
 from typing import Annotated
 
@@ -78,7 +79,11 @@ def memory_size(text: str) -> int:
     return size
 
 
-def _machine_memory() -> int:
-    import os
+def refuse_overwriting(output: str, inputs: list[str]) -> None:
+    for path in inputs:
+        if os.path.isfile(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise typer.BadParameter(f"the output {output} is one of the inputs: name another with --output.")
 
+
+def _machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

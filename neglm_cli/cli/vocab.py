@@ -1,6 +1,5 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from neglm_cli.cli.options import (
     Quiet,
     Threads,
     memory_size,
+    refuse_overwriting,
     thread_count,
 )  # fmt: skip
 from neglm_cli.errors import shown
@@ -120,7 +120,7 @@ def vocab(
     if corpus.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     if not merge:
-        _refuse_overwriting(path, corpus)
+        refuse_overwriting(path, corpus)
     budget = memory_size(memory)
     console.announce_compiling()
     from neglm_cli.text import wordlist
@@ -137,12 +137,6 @@ def vocab(
         console.json(summary)
     elif not quiet:
         console.result(_as_text(summary))
-
-
-def _refuse_overwriting(output: str, inputs: list[str]) -> None:
-    for path in inputs:
-        if os.path.isfile(path) and os.path.exists(output) and os.path.samefile(path, output):
-            raise typer.BadParameter(f"the output {output} is one of the inputs: name another with --output.")
 
 
 def _counted(

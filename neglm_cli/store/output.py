@@ -45,6 +45,16 @@ def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[Binar
         raise write_error(name, error) from error
 
 
+@contextmanager
+def writing_both(path: str, other: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Two files that belong together: neither takes its name before both are safely on the disk."""
+    with writing(other) as second, writing(path) as first:
+        yield first, second
+        for file in (first, second):
+            file.flush()
+            os.fsync(file.fileno())
+
+
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.incomplete")
     try:

@@ -99,9 +99,7 @@ KINDS = {
             Tensor("vectors", "float32", ("V", "D"), "the vector of each word"),
             Tensor("context_words", "uint8", ("X",), "like `words`, for the contexts"),
             Tensor("context_offsets", "int64", ("C+1",), "like `offsets`, for the contexts"),
-            Tensor(
-                "context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"
-            ),
+            Tensor("context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"),
             Tensor("contexts", "float32", ("C", "D"), "the vector of each context"),
         ),
         (

@@ -17,7 +17,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
@@ -80,7 +80,7 @@ class Range:
         try:
             with open(self.source.path, "rb", buffering=0) as file:
                 file.seek(self.start - before)
-                if _read_all(file, text[: length + ahead].data) < length + ahead:
+                if read_all(file, text[: length + ahead].data) < length + ahead:
                     raise NeglmError(f"{self.source.name} became shorter while it was read: wait until it is complete")
                 digest = xxhash.xxh3_128_digest(text[before:length].data)
                 last_byte = text[length - 1]
@@ -125,12 +125,23 @@ class Source:
 
     def _stream(self) -> Iterator[Block]:
         """Read, decompress and cut into blocks between words."""
+        with self._decompressed() as (text, raw):
+            yield from self._cut(text, raw)
+
+    @contextmanager
+    def reading(self) -> Iterator[BinaryIO]:
+        """The file's bytes, decompressed; whatever is wrong with them becomes a sentence."""
+        with self._decompressed() as (text, _):
+            yield text
+
+    @contextmanager
+    def _decompressed(self) -> Iterator[tuple[BinaryIO, "_Raw"]]:
         try:
             with _open_raw(self.path) as file:
                 raw = _Raw(file)
                 kind, text = _decompressed(raw)
                 try:
-                    yield from self._cut(text, raw)
+                    yield text, raw
                 except EOFError as error:
                     raise NeglmError(f"{self.name} is cut short: its {kind} data end too early") from error
                 except BROKEN_COMPRESSION as error:
@@ -139,6 +150,8 @@ class Source:
                     if error.errno is not None:
                         raise
                     raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error  # as bz2 does
+        except FileNotFoundError as error:
+            raise NeglmError(f"{self.name} does not exist") from error
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -148,7 +161,7 @@ class Source:
         read = 0
         while True:
             buffer = np.empty(BLOCK, np.uint8)
-            length = _read_all(text, buffer.data)
+            length = read_all(text, buffer.data)
             if length == 0:
                 break
             last_byte = int(buffer[length - 1])
@@ -266,7 +279,7 @@ class _Raw(io.RawIOBase):
         self.count = 0
         self.digests = BlockDigests()
         start = bytearray(MAGIC_SIZE)
-        self.magic = bytes(start[: _read_all(file, memoryview(start))])
+        self.magic = bytes(start[: read_all(file, memoryview(start))])
         self._ahead = self.magic
 
     def readable(self) -> bool:
@@ -293,7 +306,7 @@ def _decompressed(raw: _Raw) -> tuple[str, BinaryIO]:
     return kind, opener(io.BufferedReader(raw, 1 << 18))
 
 
-def _read_all(file: Any, buffer: memoryview) -> int:
+def read_all(file: Any, buffer: memoryview) -> int:
     """Fill the buffer, in as many reads as it takes; returns how much there was."""
     length = 0
     while length < len(buffer):
@@ -310,7 +323,7 @@ def _finish_word(file: BinaryIO, text: np.ndarray) -> tuple[np.ndarray, int]:
     size = 1 << 12
     while True:
         piece = np.empty(size, np.uint8)
-        length = _read_all(file, piece.data)
+        length = read_all(file, piece.data)
         end = first_space(piece, 0, length)
         pieces.append(piece[:end])
         if end < length or length < size:

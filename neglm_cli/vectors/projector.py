@@ -1,0 +1,23 @@
+"""The form of TensorBoard's embedding projector: vectors in one file, what they stand for in another."""
+
+from typing import BinaryIO
+
+import numpy as np
+
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.vectors import rows
+
+SEPARATOR = b"\t"
+UNFIT = b"\t\n\r"  # bytes that a word cannot have in a column
+COLUMNS = b"word\tcount\n"  # with one column the projector wants no names, with more it does
+
+
+def write_vectors(file: BinaryIO, vectors: np.ndarray) -> None:
+    no_words = np.zeros(len(vectors) + 1, np.int64)
+    for block in rows.lines(np.empty(0, np.uint8), no_words, vectors, SEPARATOR):
+        file.write(block.data)
+
+
+def write_metadata(file: BinaryIO, words: Alphabet) -> None:
+    file.write(COLUMNS)
+    file.writelines(b"%b\t%d\n" % pair for pair in zip(words, words.counts.tolist(), strict=True))

@@ -1,0 +1,105 @@
+"""The two forms of word2vec: a first line with V and D, then words with their vectors, as text or as float32.
+
+fastText's .vec is the text form; GloVe's text is the same without the first line.
+"""
+
+import re
+from typing import BinaryIO
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.vectors import rows
+from neglm_cli.vectors.reading import GREATEST_SIZE, Growing, Input, Table, checked
+
+SEPARATOR = b" "
+UNFIT = b" \t\n\r\v\f"  # bytes that a word cannot have in these forms
+HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?\n")
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+PRINTABLE = bytes(range(33, 127))
+BLOCK = 1 << 10  # records that are written at a time
+
+
+def write_text(file: BinaryIO, words: Alphabet, vectors: np.ndarray) -> None:
+    file.write(b"%d %d\n" % vectors.shape)
+    for block in rows.lines(words.words, words.offsets, vectors, SEPARATOR):
+        file.write(block.data)
+
+
+def write_binary(file: BinaryIO, words: Alphabet, vectors: np.ndarray) -> None:
+    """With a newline behind each vector, as word2vec itself has it."""
+    file.write(b"%d %d\n" % vectors.shape)
+    little_endian = vectors.astype("<f4", copy=False)
+    spelled = list(words)
+    for start in range(0, len(spelled), BLOCK):
+        records = zip(spelled[start : start + BLOCK], little_endian[start : start + BLOCK], strict=True)
+        file.write(b"".join(b"%b %b\n" % (word, vector.tobytes()) for word, vector in records))
+
+
+def looks_like_text(source: Input) -> bool:
+    """Whether what follows the first word is text; in the binary form it is as good as never."""
+    header = HEADER.match(source.text, source.begin, source.end)
+    begin = header.end() if header else source.begin
+    line, _, others = bytes(source.text[begin : source.end]).partition(b"\n")
+    _, *numbers = line.split() or [b""]
+    if not numbers:
+        return header is not None and not others.strip()
+    return not b"".join(numbers).translate(None, PRINTABLE) and any(map(NUMBER.fullmatch, numbers))
+
+
+def read_text(source: Input) -> Table:
+    """Read the text form, with or without its first line."""
+    header = _header(source)
+    promised, size = header or (None, _numbers_of_first_line(source))
+    first = 2 if header else 1
+    table = Growing(size)
+    rows.read(source, table, first)
+    return checked(table.finish(), source.name, lambda row: f"line {row + first}", promised)
+
+
+def read_binary(source: Input) -> Table:
+    """Read the binary form; gensim and others leave out the newlines behind the vectors."""
+    header = _header(source)
+    if header is None:
+        raise NeglmError(f"{source.name}, line 1: expected how many words and how many numbers of each there are")
+    promised, size = header
+    table = Growing(size)
+    while True:
+        blank = source.text.find(SEPARATOR, source.begin, source.end)
+        end = blank + 1 + 4 * size
+        if blank < 0 or end > source.end:
+            if not source.more():
+                break
+            continue
+        word = bytes(source.text[source.begin : blank]).lstrip(b"\n")
+        if not word:
+            raise NeglmError(f"{source.name}, record {len(table) + 1}: there is no word before the blank")
+        table.room()[0] = np.frombuffer(source.text, "<f4", size, blank + 1)
+        table.words.append(word)
+        source.begin = end
+    if source.text[source.begin : source.end].strip(b"\n"):
+        raise NeglmError(
+            f"{source.name} is cut short: record {len(table) + 1:,} is incomplete, and {promised:,} are promised; "
+            "get it again"
+        )
+    return checked(table.finish(), source.name, lambda row: f"record {row + 1}", promised)
+
+
+def _numbers_of_first_line(source: Input) -> int:
+    _, *numbers = bytes(source.text[source.begin : source.end]).partition(b"\n")[0].split() or [b""]
+    if not numbers or not NUMBER.fullmatch(numbers[-1]):
+        raise NeglmError(f"{source.name}, line 1: expected a word and its numbers, or how many words and numbers")
+    return len(numbers)
+
+
+def _header(source: Input) -> tuple[int, int] | None:
+    """V and D of the first line, if it is that; what follows is next."""
+    match = HEADER.match(source.text, source.begin, source.end)
+    if match is None:
+        return None
+    promised, size = int(match[1]), int(match[2])
+    if not 0 < size <= GREATEST_SIZE:
+        raise NeglmError(f"{source.name}, line 1: {size:,} numbers for each word is not from 1 to {GREATEST_SIZE:,}")
+    source.begin = match.end()
+    return promised, size

@@ -1,0 +1,85 @@
+"""What is chosen for an export, and what becomes of words that a form cannot hold."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.vectors import exported
+from neglm_cli.vectors.forms import Form
+from tests.vectors.making import assert_same_bits, some_vectors
+
+
+def alphabet(*words: bytes) -> Alphabet:
+    return Alphabet.of(words, np.ones(len(words)))
+
+
+def test_the_most_frequent() -> None:
+    words = Alphabet.of([b"a", b"b", b"c", b"d"], np.array([2, 5, 2, 9]))
+    vectors = np.arange(8, dtype=np.float32).reshape(4, 2)
+    chosen, rows = exported.most_frequent(words, vectors, 3)
+    assert list(chosen) == [b"d", b"b", b"a"]
+    assert chosen.counts.tolist() == [9, 5, 2]
+    assert rows.tolist() == [[6, 7], [2, 3], [0, 1]]
+    assert list(exported.most_frequent(words, vectors, 9)[0]) == [b"d", b"b", b"a", b"c"]
+
+
+def test_length_one() -> None:
+    vectors = np.array([[3, 4], [0, 0], [-2e38, 2e38], [1e-40, 0]], np.float32)
+    expected = [[0.6, 0.8], [0, 0], [-(0.5**0.5), 0.5**0.5], [1, 0]]
+    assert_same_bits(exported.normalised(vectors), np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (Form.TEXT, [b"New_York", b"a_b", b"_c_", b"d__e"]),
+        (Form.BINARY, [b"New_York", b"a_b", b"_c_", b"d__e"]),
+        (Form.TSV, [b"New York", b"a_b", b"_c_", b"d\v\fe"]),
+        (Form.NPY, [b"New York", b"a\tb", b"_c_", b"d\v\fe"]),
+    ],
+)
+def test_white_space_in_words(form: Form, expected: list[bytes]) -> None:
+    before = [b"New York", b"a\tb", b"\nc\r", b"d\v\fe"]
+    changed, count = exported.fitting(alphabet(*before, b"plain"), form)
+    assert list(changed) == [*expected, b"plain"]
+    assert count == sum(old != new for old, new in zip(before, expected, strict=True))
+
+
+def test_words_that_become_equal() -> None:
+    with pytest.raises(NeglmError, match="`New York` and `New_York` would both be written as `New_York`"):
+        exported.fitting(alphabet(b"x", b"New York", b"New_York"), Form.TEXT)
+    assert exported.fitting(alphabet(b"New York", b"New_York"), Form.NPY)[1] == 0
+
+
+def test_binary_is_what_word2vec_writes(workplace: Path) -> None:
+    vectors = np.array([[1, 2], [3, 4]], np.float32)
+    exported.write(alphabet(b"a", b"b"), vectors, "out.bin", Form.BINARY)
+    expected = b"2 2\na " + np.array([1, 2], "<f4").tobytes() + b"\nb " + np.array([3, 4], "<f4").tobytes() + b"\n"
+    assert Path("out.bin").read_bytes() == expected
+
+
+def test_the_projector(workplace: Path) -> None:
+    before = some_vectors()
+    assert exported.write(before.words, before.vectors, "out.tsv", Form.TSV) == ["out.tsv", "out.metadata.tsv"]
+    assert_same_bits(np.loadtxt("out.tsv", np.float32, delimiter="\t"), before.vectors)
+    head, *lines = Path("out.metadata.tsv").read_bytes().splitlines()
+    assert head == b"word\tcount"
+    pairs = zip(before.words, before.words.counts, strict=True)
+    assert lines == [b"%b\t%d" % pair for pair in pairs]
+
+
+def test_numpy_reads_the_matrix(workplace: Path) -> None:
+    before = some_vectors()
+    assert exported.write(before.words, before.vectors, "out.npy", Form.NPY) == ["out.npy", "out.words.txt"]
+    assert_same_bits(np.load("out.npy"), before.vectors)
+    assert Path("out.words.txt").read_bytes().split(b"\n") == [*before.words, b""]
+
+
+def test_the_same_bytes_every_time(workplace: Path) -> None:
+    before = some_vectors()
+    for name in ("one.txt.gz", "two.txt.gz"):
+        exported.write(before.words, before.vectors, name, Form.TEXT)
+    assert Path("one.txt.gz").read_bytes() == Path("two.txt.gz").read_bytes()
