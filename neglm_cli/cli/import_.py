@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import console
+from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, refuse_overwriting
 from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
@@ -82,8 +82,9 @@ def import_(
     console.announce_compiling()
     from neglm_cli.vectors import imported
 
-    table, found = imported.read(file, form, words)
-    others = None if contexts is None else imported.read(contexts, form, None)[0]
+    with Progress("reading vectors", None) as progress:
+        table, found = imported.read(file, form, words, progress.advance)
+        others = None if contexts is None else imported.read(contexts, form, None, progress.advance)[0]
     vectors = imported.assemble(table, others)
     vectors.save(output)
     summary = {

@@ -1,6 +1,7 @@
 """Vectors on their way in: which form a file has, and what becomes of it."""
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,9 +18,11 @@ FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
 ZIP_MAGIC = b"PK\x03\x04"  # as GloVe is distributed, and .npz files
 
 
-def read(path: str, form: ImportForm | None, words: str | None) -> tuple[Table, ImportForm]:
+def read(
+    path: str, form: ImportForm | None, words: str | None, advance: Callable[[int], None] = lambda count: None
+) -> tuple[Table, ImportForm]:
     """Read a file of any form; `words` names those of a matrix, which otherwise stand beside it."""
-    with opening(path) as source:
+    with opening(path, advance) as source:
         found = form or guess(source)
         if found is ImportForm.NPY:
             return numpy_form.read(source, words or _words_beside(path)), found

@@ -24,9 +24,10 @@ class Table(NamedTuple):
 class Input:
     """A file's bytes, decompressed: text[begin:end] are those that were read and not yet used."""
 
-    def __init__(self, name: str, file: BinaryIO) -> None:
+    def __init__(self, name: str, file: BinaryIO, advance: Callable[[int], None]) -> None:
         self.name = name
         self._file = file
+        self._advance = advance  # is told how many bytes were read
         self.text = bytearray(BUFFER)
         self.begin = self.end = 0
 
@@ -38,6 +39,7 @@ class Input:
         self.text, self.begin = moved, 0
         count = read_all(self._file, memoryview(moved)[rest:])
         self.end = rest + count
+        self._advance(count)
         return count > 0
 
     def read(self, size: int) -> bytes:
@@ -50,11 +52,11 @@ class Input:
 
 
 @contextmanager
-def opening(path: str) -> Iterator[Input]:
+def opening(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[Input]:
     """A file, or - for standard input, with its first bytes already read."""
     source = Source(path, -1, plain=False)
     with source.reading() as file:
-        found = Input(source.name, file)
+        found = Input(source.name, file, advance)
         if not found.more():
             raise NeglmError(f"{found.name} is empty: there are no words to read")
         yield found
@@ -92,7 +94,8 @@ def checked(table: Table, name: str, where: Callable[[int], str], promised: int 
     if promised is not None and promised != len(words):
         there = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
         raise NeglmError(
-            f"{name}: its first line promises {promised:,} words, but {there}; is it complete? Otherwise mend that line"
+            f"{name}: its first line promises {promised:,} word{'s' * (promised != 1)}, but {there}; get it again, or "
+            "mend that line"
         )
     if not words:
         raise NeglmError(f"{name} has no words: there is nothing to import")

@@ -24,7 +24,8 @@ def vectors(workplace: Path) -> Vectors:
     """Two words, and contexts of which one has a blank in it."""
     words = Alphabet.of([b"a", b"b"], np.array([3, 5]))
     contexts = Alphabet.of([b"x y", b"z"], np.array([4, 4]))
-    made = Vectors(words, np.float32([[3, 4], [0.1, -2]]), contexts, np.float32([[5, 6], [7, 8]]))
+    matrices = np.array([[[3, 4], [0.1, -2]], [[5, 6], [7, 8]]], np.float32)
+    made = Vectors(words, matrices[0], contexts, matrices[1])
     made.save("vectors.safetensors")
     return made
 

@@ -3,11 +3,14 @@
 import gzip
 import json
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from neglm_cli.cli.main import run
 from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
 from tests.conftest import Neglm, one_sentence
 
@@ -23,6 +26,20 @@ def refused(neglm: Neglm, *arguments: str, stdin: bytes = b"", code: int = 1) ->
     assert Path("vectors.safetensors").read_bytes() == OLD
     assert sorted(os.listdir()) == before
     return sentence
+
+
+@pytest.fixture
+def neglm_here(workplace: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Neglm:
+    """The command line inside this process: there are many bad files, and a start takes a second."""
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+
+    def run_here(*arguments: str, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
+        capfd.readouterr()
+        assert run(list(arguments)) == code
+        captured = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out.encode(), captured.err.encode())
+
+    return run_here
 
 
 def npy(path: str, matrix: np.ndarray, words: bytes | None) -> None:
@@ -80,7 +97,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (b"2 9999999999\na 1\n", "in, line 1: 9,999,999,999 numbers for each word"),
         (b"3 2\na 1 2\nb 3 4\n", "in: its first line promises 3 words, but there are 2"),
         (b"999999999999 2\na 1 2\n", "in: its first line promises 999,999,999,999 words, but there is 1"),
-        (b"1 2\na 1 2\nb 3 4\n", "in: its first line promises 1 words, but there are 2"),
+        (b"1 2\na 1 2\nb 3 4\n", "in: its first line promises 1 word, but there are 2"),
         (b"2 2\na 1 2\nb 3\n", "in, line 3: expected a word and 2 numbers, as the first line has it, but found 1"),
         (b"2 2\na 1 2\nb c 3 4\n", "in, line 3: expected a word and 2 numbers, as the first line has it, but found 3"),
         (b"a 1 2\nb 3 4\nc 5 6 7\n", "in, line 3: expected a word and 2 numbers"),
@@ -100,9 +117,9 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (b"a 1 2\nb 3 1.2.3\n", "in, line 2: 1.2.3 is not a number"),
         (b"a 1 2\nb - 3\n", "in, line 2: - is not a number"),
         (BINARY[:-2], "in is cut short: record 2 is incomplete, and 2 are promised"),
-        (BINARY[:13], "in: its first line promises 2 words, but there is 1"),
+        (BINARY[:15], "in: its first line promises 2 words, but there is 1"),
         (BINARY.replace(b"2 2", b"3 2", 1), "in: its first line promises 3 words, but there are 2"),
-        (BINARY.replace(b"2 2", b"1 2", 1), "in: its first line promises 1 words, but there are 2"),
+        (BINARY.replace(b"2 2", b"1 2", 1), "in: its first line promises 1 word, but there are 2"),
         (BINARY.replace(b"\nb ", b"\na "), "in, record 2: the word a was there before, in record 1"),
         (BINARY.replace(b"\nb ", b"\n "), "in, record 2: there is no word before the blank"),
         (BINARY.replace(b"\0\0\x80\x40", b"\0\0\xc0\x7f"), "in, record 2: the vector of b has a number that is not"),
@@ -110,9 +127,9 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (gzip.compress(BINARY)[:-8] + bytes(8), "in is damaged: gzip says:"),
     ],
 )  # fmt: skip
-def test_bad_files(neglm: Neglm, workplace: Path, text: bytes, message: str) -> None:
+def test_bad_files(neglm_here: Neglm, text: bytes, message: str) -> None:
     Path("in").write_bytes(text)
-    sentence = refused(neglm, "in")
+    sentence = refused(neglm_here, "in")
     assert sentence.startswith(f"neglm: {message}"), sentence
 
 
@@ -129,7 +146,7 @@ def test_what_is_no_file_of_vectors(neglm: Neglm, workplace: Path) -> None:
 
 def test_the_form_can_be_named(neglm: Neglm, workplace: Path) -> None:
     Path("in").write_bytes(BINARY)
-    assert "in, line 3: expected a word and 2 numbers" in refused(neglm, "in", "--form", "text")
+    assert "in, line 2: expected a word and 2 numbers" in refused(neglm, "in", "--form", "text")
     assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--form", "npy", "--words", "in")
     Path("in").write_bytes(b"a 1 2\n")
     assert "in, line 1: expected how many words" in refused(neglm, "in", "--form", "binary")
@@ -164,9 +181,9 @@ def test_matrices(neglm: Neglm, workplace: Path) -> None:
         (np.array([[None]]), b"a\n", "in.npy is damaged, or no matrix: NumPy says: Object arrays cannot be loaded"),
     ],
 )  # fmt: skip
-def test_bad_matrices(neglm: Neglm, workplace: Path, matrix: np.ndarray, words: bytes | None, message: str) -> None:
+def test_bad_matrices(neglm_here: Neglm, matrix: np.ndarray, words: bytes | None, message: str) -> None:
     npy("in.npy", matrix, words)
-    sentence = refused(neglm, "in.npy")
+    sentence = refused(neglm_here, "in.npy")
     assert sentence.startswith(f"neglm: {message}"), sentence
 
 
