@@ -111,6 +111,17 @@ def test_decimals_are_read_as_python_reads_them(tmp_path_factory: pytest.TempPat
     assert_same_bits(imported.read(str(path), ImportForm.TEXT, None)[0].vectors, expected)
 
 
+@pytest.mark.parametrize("digits", ["r", ".16e", ".17e"])
+def test_decimals_halfway_between_two_numbers(workplace: Path, digits: str) -> None:
+    """Where the last bit of a double decides about the 32-bit number: one rounding too many would show."""
+    random = np.random.default_rng(5)
+    bits = random.integers(0x10000000, 0x70000000, 50_000).astype(np.int32)  # from 1e-29 to 1e29
+    halfway = (bits.view(np.float32).astype(np.float64) + (bits + 1).view(np.float32)) / 2
+    numbers = [repr(number) if digits == "r" else format(number, digits) for number in halfway.tolist()]
+    Path("in").write_text(f"1 {len(numbers)}\nword {' '.join(numbers)}\n")
+    assert_same_bits(read_back("in").vectors, halfway.astype(np.float32)[None])
+
+
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "<i4"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_matrices_of_other_types(workplace: Path, dtype: str, order: str) -> None:
