@@ -9,7 +9,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors import exported
 from neglm_cli.vectors.forms import Form
-from tests.vectors.making import assert_same_bits, some_vectors
+from tests.vectors.exchanged import assert_same_bits, some_vectors
 
 
 def alphabet(*words: bytes) -> Alphabet:

@@ -9,7 +9,7 @@ from gensim.models import KeyedVectors
 from neglm_cli.vectors import exported
 from neglm_cli.vectors.forms import Form
 from neglm_cli.vectors.vectors import Vectors
-from tests.vectors.making import assert_same_bits, read_back, some_vectors
+from tests.vectors.exchanged import assert_same_bits, read_back, some_vectors
 
 FORMS = [("out.txt", Form.TEXT), ("out.vec.gz", Form.TEXT), ("out.bin", Form.BINARY), ("out.bin.gz", Form.BINARY)]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from neglm_cli.vectors import exported, imported, reading, rows
 from neglm_cli.vectors.forms import Form, ImportForm
 from neglm_cli.vectors.reading import Table
-from tests.vectors.making import assert_same_bits, read_back, some_vectors, tables, vectors_of
+from tests.vectors.exchanged import assert_same_bits, read_back, some_vectors, tables, vectors_of
 
 NAMES = {Form.TEXT: "out.txt", Form.BINARY: "out.bin", Form.NPY: "out.npy"}
 

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.vectors.directions import Directions
+from neglm_cli.vectors.neighbours import best, nearest, nearest_contexts
+
+small = st.integers(-3, 3).map(float)  # so that ties, zeros and opposite vectors are common
+matrices = st.tuples(st.integers(1, 12), st.integers(1, 5)).flatmap(
+    lambda shape: arrays(np.float32, shape, elements=small)
+)
+
+
+def brute_force(matrix: np.ndarray, query: list[int], top: int) -> list[tuple[int, float]]:
+    """One pair after the other, in double precision."""
+    rows = [[float(x) for x in row] for row in matrix]
+    units = [[x / (sum(y * y for y in row) ** 0.5 or 1) for x in row] for row in rows]
+    together = [sum(units[i][d] for i in query) for d in range(matrix.shape[1])]
+    length = sum(x * x for x in together) ** 0.5 or 1
+    cosines = [sum(x * y for x, y in zip(row, together, strict=True)) / length for row in units]
+    order = sorted((i for i in range(len(rows)) if i not in query), key=lambda i: (-cosines[i], i))
+    return [(i, cosines[i]) for i in order[:top]]
+
+
+@given(matrices, st.data())
+def test_neighbours_are_those_of_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
+    query = data.draw(st.lists(st.integers(0, len(matrix) - 1), min_size=1, max_size=3))
+    top = data.draw(st.integers(1, 15))
+    found = nearest(Directions.of(matrix, "file"), query, top)
+    expected = brute_force(matrix, query, top)
+    # Where two cosines differ by no more than rounding, the order is that of float32.
+    np.testing.assert_allclose([score for _, score in found], [cosine for _, cosine in expected], atol=2e-6)
+    everything = dict(brute_force(matrix, query, len(matrix)))
+    assert len({id_ for id_, _ in found}) == len(found)
+    for id_, score in found:
+        assert score == pytest.approx(everything[id_], abs=2e-6)
+
+
+def test_by_hand() -> None:
+    matrix = np.array([[2, 0], [3, 4], [0, 5], [-1, 0], [0, 0]], np.float32)
+    words = Directions.of(matrix, "file")
+    found = nearest(words, [0], 10)
+    assert [id_ for id_, _ in found] == [1, 2, 4, 3]
+    assert [score for _, score in found] == pytest.approx([0.6, 0, 0, -1])
+    # (1, 0) + (0, 1), whose length is √2: the lengths of the vectors themselves, 2 and 5, play no part
+    ((id_, score),) = nearest(words, [0, 2], 1)
+    assert id_ == 1
+    assert score == pytest.approx(1.4 / 2**0.5)
+
+
+def test_equal_vectors_come_in_the_order_of_their_ids() -> None:
+    random = np.random.default_rng(3)
+    matrix = random.standard_normal((3000, 37)).astype(np.float32)
+    twins = sorted(random.choice(np.arange(1, 3000), 50, replace=False).tolist())
+    matrix[twins] = matrix[0]
+    found = nearest(Directions.of(matrix, "file"), [0], 20)
+    assert [id_ for id_, _ in found] == twins[:20]
+    assert len({score for _, score in found}) == 1
+
+
+@given(st.lists(small, max_size=20), st.integers(1, 25), st.data())
+def test_best_is_sorting(values: list[float], top: int, data: st.DataObject) -> None:
+    excluded = data.draw(st.lists(st.integers(0, len(values) - 1))) if values else []
+    expected = sorted((i for i in range(len(values)) if i not in excluded), key=lambda i: (-values[i], i))[:top]
+    assert best(np.array(values, np.float32), top, excluded) == [(i, values[i]) for i in expected]
+
+
+def test_contexts_have_no_word_excluded() -> None:
+    words = Directions.of(np.array([[1, 0], [0, 1]], np.float32), "file")
+    contexts = Directions.of(np.array([[0, 2], [4, 3], [1, 0]], np.float32), "file")
+    found = nearest_contexts(words, contexts, [0], 2)
+    assert [id_ for id_, _ in found] == [2, 1]
+    assert [score for _, score in found] == pytest.approx([1, 0.8])
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])
+def test_numbers_that_have_no_direction(number: float) -> None:
+    matrix = np.ones((3, 2), np.float32)
+    matrix[1, 1] = number
+    with pytest.raises(NeglmError, match="a file: vector 1 "):
+        Directions.of(matrix, "a file")
+
+
+def test_the_vectors_are_not_copied() -> None:
+    matrix = np.ones((3, 2), np.float32)
+    assert Directions.of(matrix, "file").vectors is matrix

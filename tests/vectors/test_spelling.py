@@ -1,0 +1,21 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.vectors.spelling import find, lower
+
+words = st.text("ab", min_size=1, max_size=12).map(str.encode)  # many that begin alike, some longer than a prefix
+
+
+@given(st.lists(words, unique=True, min_size=1), words)
+def test_every_word_is_found_and_no_other(listed: list[bytes], other: bytes) -> None:
+    alphabet = Alphabet.of(listed, np.ones(len(listed)))
+    assert [find(alphabet, word) for word in listed] == list(range(len(listed)))
+    assert find(alphabet, other) == (listed.index(other) if other in listed else -1)
+    assert find(alphabet, b"") == -1
+
+
+def test_lower_case() -> None:
+    assert lower("GRÖßE".encode()) == "größe".encode()
+    assert lower(b"A\xffB") == b"a\xffb"
