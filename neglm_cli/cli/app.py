@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from neglm_cli import __version__
+from neglm_cli.cli.spread import spreading
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
 DESCRIPTION = (
@@ -30,6 +31,7 @@ class Subcommand(NamedTuple):
     function: Callable[..., Any]
     paragraphs: tuple[str, ...]  # the first one is the summary
     examples: tuple[Example, ...]
+    spread: tuple[str, ...] = ()  # options that take several values; they come behind the arguments
 
 
 SUBCOMMANDS: list[Subcommand] = []
@@ -59,11 +61,17 @@ def neglm(
     pass
 
 
-def subcommand(name: str, *examples: tuple[str, str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function to the application. A reader that closes the pipe (`neglm … | head`) ends it silently."""
+def subcommand(
+    name: str, *examples: tuple[str, str], spread: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to the application. A reader that closes the pipe (`neglm … | head`) ends it silently.
+
+    Options in `spread` take all values that follow them: `--similarity a b` is `--similarity a --similarity b`.
+    """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        page = Subcommand(name, function, _paragraphs(function), tuple(Example(*example) for example in examples))
+        shown = tuple(Example(*example) for example in examples)
+        page = Subcommand(name, function, _paragraphs(function), shown, spread)
         SUBCOMMANDS.append(page)
 
         @functools.wraps(function)
@@ -74,7 +82,8 @@ def subcommand(name: str, *examples: tuple[str, str]) -> Callable[[Callable[...,
             except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-        app.command(name, help="\n\n".join(page.paragraphs), epilog=_epilog(page.examples))(run)
+        text = "\n\n".join(page.paragraphs)
+        app.command(name, cls=spreading(spread), help=text, epilog=_epilog(page.examples))(run)
         return function
 
     return decorate

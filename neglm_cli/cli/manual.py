@@ -40,6 +40,7 @@ class Parameter(NamedTuple):
     help: str
     default: str
     panel: str
+    required: bool
 
 
 def pages() -> dict[str, str]:
@@ -70,18 +71,18 @@ def main_page() -> str:
 def subcommand_page(page: Subcommand) -> str:
     arguments, options = parameters(page)
     lines = title(f"neglm-{page.name}", 1, page.paragraphs[0])
-    names = " ".join(italic(argument.metavar) for argument in arguments)
-    lines += [".SH SYNOPSIS", f"{bold(f'neglm {page.name}')} [{italic('OPTIONS')}] {names}"]
+    names = [italic(each.metavar) if each.required else f"[{italic(each.metavar)}]" for each in arguments]
+    usage = [*names, f"[{italic('OPTIONS')}]"] if page.spread else [f"[{italic('OPTIONS')}]", *names]
+    lines += [".SH SYNOPSIS", f"{bold(f'neglm {page.name}')} {' '.join(usage)}"]
     lines += section("DESCRIPTION", *page.paragraphs)
-    lines += _table("ARGUMENTS", [(argument.metavar, argument.help) for argument in arguments])
+    lines += _table("ARGUMENTS", [(argument.metavar, _help(argument)) for argument in arguments])
     lines += [".SH OPTIONS"]
     for panel in dict.fromkeys(option.panel for option in options):
         lines += [f".SS {panel}"]
         for option in options:
             if option.panel == panel:
                 metavar = f" {italic(option.metavar)}" if option.metavar else ""
-                default = f" Default: {option.default}." if option.default else ""
-                lines += tagged(", ".join(bold(name) + metavar for name in option.names), option.help + default)
+                lines += tagged(", ".join(bold(name) + metavar for name in option.names), _help(option))
     lines += [".SS Help", *tagged(f"{bold('--help')}, {bold('-h')}", "Show a summary of the options.")]
     lines += [".SH EXAMPLES"]
     for command, meaning in page.examples:
@@ -101,19 +102,25 @@ def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
     for name, parameter in inspect.signature(page.function).parameters.items():
         assert get_origin(hints[name]) is Annotated
         kind, info = get_args(hints[name])[:2]
+        several = any(get_origin(each) is list for each in (kind, *get_args(kind)))  # perhaps `list[str] | None`
         declared = (
             info.default,
             *(info.param_decls or ()),
         )  # inside Annotated, Typer keeps the first name as `default`
         found = Parameter(
             names=tuple(d for d in declared if isinstance(d, str)) or (f"--{name.replace('_', '-')}",),
-            metavar=(info.metavar or "") + ("..." if get_origin(kind) is list else ""),
+            metavar=(info.metavar or "") + ("..." if several else ""),
             help=info.help,
             default=_default(info, parameter.default),
             panel=info.rich_help_panel or "General",
+            required=parameter.default is inspect.Parameter.empty,
         )
         (arguments if type(info).__name__ == "ArgumentInfo" else options).append(found)
     return arguments, options
+
+
+def _help(parameter: Parameter) -> str:
+    return parameter.help + (f" Default: {parameter.default}." if parameter.default else "")
 
 
 def _default(info: Any, default: Any) -> str:

@@ -1,0 +1,53 @@
+"""Options that take several values, as in `--similarity sets/*.tsv`, which Typer does not have."""
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+
+def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:
+    """The command line with each of these options repeated before every value that follows it.
+
+    Values end at the next option, or at `--`. A single `-` is a value: standard input.
+    """
+    result: list[str] = []
+    current = ""  # the option whose values these are
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return result + arguments[position:]
+        if argument.startswith("-") and argument != "-":
+            name, equals, _ = argument.partition("=")
+            current = name if name in options else ""
+            if not current or equals or not _has_value(arguments, position):
+                result.append(argument)
+        else:
+            result += [current, argument] if current else [argument]
+    return result
+
+
+def _has_value(arguments: list[str], position: int) -> bool:
+    following = arguments[position + 1 : position + 2]
+    return bool(following) and (following[0] == "-" or not following[0].startswith("-"))
+
+
+def spreading(options: tuple[str, ...]) -> type[TyperCommand]:
+    """The class of a command with such options."""
+    if not options:
+        return TyperCommand
+
+    class Spreading(TyperCommand):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            for parameter in self.params:
+                if set(parameter.opts) & set(options):
+                    parameter.metavar = f"{parameter.metavar}..."
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, spread_out(args, options))
+
+        def collect_usage_pieces(self, ctx: Any) -> list[str]:
+            """Arguments before options: behind them they would be taken for values."""
+            first, *others = super().collect_usage_pieces(ctx)
+            return [*others, first]
+
+    return Spreading
