@@ -32,8 +32,12 @@ class Console:
     def json(self, value: Any) -> None:
         print(self.as_json(value))
 
-    def as_json(self, value: Any) -> str:
-        return json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), indent=2)
+    def json_line(self, value: Any) -> None:
+        """One line, which a reader at the other end of a pipe gets at once."""
+        print(self.as_json(value, indent=None), flush=True)
+
+    def as_json(self, value: Any, indent: int | None = 2) -> str:
+        return json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), indent=indent)
 
     def announce_compiling(self) -> None:
         """Say so if Numba compiles: it happens once after an install, and takes seconds."""

@@ -9,7 +9,7 @@ import typer
 from neglm_cli.cli.console import console
 
 FLAG = ""  # the metavar of an option that takes no value
-INPUT, OUTPUT, RUNTIME = "Input", "Output", "Runtime"
+INPUT, MODEL, OUTPUT, RUNTIME = "Input", "Model", "Output", "Runtime"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
 
@@ -57,6 +57,12 @@ Debug = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", metavar=FLAG, rich_help_panel=OUTPUT)]
+
+VectorsFile = Annotated[
+    str,
+    typer.Option("--vectors", help="A file of vectors; - is standard input.", metavar="FILE", rich_help_panel=INPUT),
+]
+Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metavar="N", rich_help_panel=OUTPUT)]
 
 
 def thread_count(threads: int | None) -> int:

@@ -1,0 +1,79 @@
+"""`neglm analogy`: a is to b as c is to which word?"""
+
+import os
+from typing import Annotated, Literal
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import console
+from neglm_cli.cli.options import MODEL, Debug, Json, Quiet, Top, VectorsFile
+from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_STREAM
+
+
+@subcommand(
+    "analogy",
+    ("neglm analogy athens greece baghdad", "Athens is to Greece as Baghdad is to …"),
+    ("neglm analogy man king woman --method mul --top 3", "By 3CosMul, the three best answers."),
+    ("neglm analogy", "Ask for one line of three words after the other."),
+    ("neglm analogy --json < questions.txt > answers.jsonl", "A JSON object for every line."),
+)
+def analogy(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="A B C",
+            help="Queries of three words. Without any, the lines of standard input are the queries.",
+            show_default=False,
+        ),
+    ] = None,
+    vectors: VectorsFile = "vectors.safetensors",
+    method: Annotated[
+        Literal["add", "mul"],
+        typer.Option(
+            help="How candidates are scored: add is 3CosAdd, the cosine with b - a + c; mul is 3CosMul of Levy and "
+            "Goldberg (2014), with epsilon 0.001.",
+            metavar="add|mul",
+            rich_help_panel=MODEL,
+        ),
+    ] = "add",
+    top: Top = 10,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Answer analogies: a is to b as c is to which word?
+
+    The three words are in the order of word2vec's word-analogy: man king woman should give queen. They are never
+    among the answers.
+
+    An answer is a header, a line with word, tab and score for each, and an empty line; with --json it is an
+    object on one line. Every line of standard input is answered before the next is read. If it has an unknown word, a
+    sentence on standard error says so, or the object has an error, and the next line is read.
+    """
+    given = [os.fsencode(word) for word in words or ()]
+    if len(given) % 3:
+        raise typer.BadParameter(f"an analogy has three words, and {len(given)} cannot be divided by three.")
+    if not given and vectors == STANDARD_STREAM:
+        raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
+    console.announce_compiling()
+    from neglm_cli.vectors.analogies import answers
+    from neglm_cli.vectors.directions import Directions
+    from neglm_cli.vectors.vectors import Vectors
+
+    loaded = Vectors.load(vectors)
+    file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
+    directions = Directions.of(loaded.vectors, file)
+
+    def ask(query: Query) -> Answer:
+        if len(query) != 3:
+            raise NeglmError(f"an analogy has three words, not {len(query)}")
+        found = answers(directions, known_ids(loaded.words, query, file), method, top)
+        header = b"%b is to %b as %b is to" % query
+        fields = {"query": as_text(b" ".join(query)), "method": method}
+        return Answer(header, fields, "answers", "score", spelt(loaded.words, found))
+
+    queries: list[Query] = [tuple(given[i : i + 3]) for i in range(0, len(given), 3)]
+    answer(queries, lambda line: tuple(line.split()), ask, "a b c", json)

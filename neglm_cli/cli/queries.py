@@ -1,0 +1,118 @@
+"""Queries from the command line or, line by line, from standard input; answers that a pipe's reader can wait for."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from neglm_cli.cli.console import console
+from neglm_cli.errors import NeglmError
+
+if TYPE_CHECKING:
+    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.vectors.neighbours import Neighbour
+
+JSON_DIGITS = 6
+
+Query = tuple[bytes, ...]  # words
+
+
+class Answer(NamedTuple):
+    header: bytes
+    fields: dict[str, Any]  # what JSON says beside the list
+    listed: str  # what JSON calls the list
+    measure: str  # what JSON calls the number
+    found: list[tuple[bytes, float]]
+
+
+def answer(
+    queries: list[Query], read: Callable[[bytes], Query], ask: Callable[[Query], Answer], prompt: str, json: bool
+) -> None:
+    """Answer the queries; if there are none, each line of standard input before the next one is read.
+
+    What cannot be answered is an error on the command line, and one sentence, or a JSON object, for a line.
+    """
+    if queries:
+        for result in [ask(query) for query in queries]:  # all are known before the first is shown
+            _show(result, json)
+        return
+    for line in _lines(prompt):
+        query = read(line)
+        try:
+            _show(ask(query), json)
+        except NeglmError as error:
+            if json:
+                console.json_line({"query": as_text(b" ".join(query)), "error": str(error)})
+            else:
+                console.error(str(error))
+                _write([b""])
+
+
+def as_text(word: bytes) -> str:
+    return word.decode(errors="backslashreplace")
+
+
+def visible(word: bytes) -> str:
+    """A word for a terminal or a sentence, without control characters."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in as_text(word))
+
+
+def known_ids(alphabet: "Alphabet", words: Sequence[bytes], file: str) -> list[int]:
+    """The ids of the words; a sentence for the first that has none."""
+    from neglm_cli.vectors.spelling import find, lower
+
+    ids = [find(alphabet, word) for word in words]
+    for word, id_ in zip(words, ids, strict=True):
+        if id_ < 0:
+            small = lower(word)
+            hint = f", but `{visible(small)}` is" if find(alphabet, small) >= 0 else ""
+            raise NeglmError(f"`{visible(word)}` is not among the {len(alphabet):,} words of {file}{hint}")
+    return ids
+
+
+def spelt(alphabet: "Alphabet", neighbours: list["Neighbour"]) -> list[tuple[bytes, float]]:
+    return [(alphabet[neighbour.id], neighbour.score) for neighbour in neighbours]
+
+
+def _lines(prompt: str) -> Iterator[bytes]:
+    """The lines of standard input, as they come; a prompt before each if somebody is typing."""
+    typing = sys.stdin.isatty() and not console.quiet
+    while True:
+        if typing:
+            print(f"{prompt}> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            break
+        yield line
+    if typing:
+        print(file=sys.stderr)
+
+
+def _show(result: Answer, json: bool) -> None:
+    """One JSON object on a line; or a header, `word TAB number` lines and an empty line.
+
+    On a terminal the numbers stand below each other; elsewhere words are exactly their bytes.
+    """
+    if json:
+        found = [{"word": as_text(word), result.measure: round(number, JSON_DIGITS)} for word, number in result.found]
+        console.json_line(result.fields | {result.listed: found})
+        return
+    lines = [result.header]
+    if sys.stdout.isatty():
+        from rich.cells import cell_len
+
+        words = [visible(word) for word, _ in result.found]
+        width = max(map(cell_len, words), default=0)
+        padded = [word + " " * (width - cell_len(word)) for word in words]
+        encoding = sys.stdout.encoding
+        lines = [visible(result.header).encode(encoding, "backslashreplace")]
+        columns = [word.encode(encoding, "backslashreplace") for word in padded]
+    else:
+        columns = [word for word, _ in result.found]
+    numbers = [number for _, number in result.found]
+    lines += [b"%b\t%.4f" % (word, number) for word, number in zip(columns, numbers, strict=True)]
+    _write([*lines, b""])
+
+
+def _write(lines: list[bytes]) -> None:
+    sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,55 @@
+"""The results of evaluations as tables for people."""
+
+from typing import Any
+
+from neglm_cli.errors import shown
+
+METHOD_NAMES = {"add": "3CosAdd", "mul": "3CosMul"}
+NONE = "–"  # where there is no number
+
+
+def similarity_text(result: dict[str, Any]) -> list[str]:
+    first = f"{shown(result['file'])}: {result['pairs']:,} pairs, {_used(result)}"
+    rows = [
+        ("Spearman", result["spearman"], result["spearman_all"]),
+        ("Pearson", result["pearson"], result["pearson_all"]),
+    ]
+    lines = [first, f"  {'':<12}{'used pairs':>12}{'all, unknown as 0':>22}"]
+    return lines + [f"  {name:<12}{_number(used):>12}{_number(every):>22}" for name, used, every in rows]
+
+
+def analogy_text(result: dict[str, Any]) -> list[str]:
+    """A line for each section, and the sums; the right half counts skipped questions as wrong."""
+    total = result["total"]
+    methods = [method for method in METHOD_NAMES if method in total]
+    rows = [(section["name"], section) for section in result["sections"]]
+    if result["semantic"]["questions"] and result["syntactic"]["questions"]:
+        rows += [("semantic", result["semantic"]), ("syntactic", result["syntactic"])]
+    rows.append(("total", total))
+    width = max(len(name) for name, _ in rows)
+    names = "".join(f"{METHOD_NAMES[method]:>10}" for method in methods)
+    wide = 10 * len(methods)
+    lines = [
+        f"{shown(result['file'])}: {total['questions']:,} questions, {_used(total)}",
+        f"  {'':<{width}}{'':>20}{'used':>{wide}}{'all, skipped as wrong':>{max(wide, 21) + 3}}",
+        f"  {'':<{width}}{'used':>10}{'skipped':>10}{names}{names:>{max(wide, 21) + 3}}",
+    ]
+    for name, counts in rows:
+        used = "".join(f"{_share(counts[method]['accuracy']):>10}" for method in methods)
+        every = "".join(f"{_share(counts[method]['accuracy_all']):>10}" for method in methods)
+        lines.append(
+            f"  {name:<{width}}{counts['used']:>10,}{counts['skipped']:>10,}{used}{every:>{max(wide, 21) + 3}}"
+        )
+    return lines
+
+
+def _used(counts: dict[str, Any]) -> str:
+    return f"{counts['used']:,} used, {counts['skipped']:,} skipped because a word is unknown"
+
+
+def _number(value: float | None) -> str:
+    return NONE if value is None else f"{value:.4f}"
+
+
+def _share(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2%}"
