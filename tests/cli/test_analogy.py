@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_nearest import buffered
 from tests.conftest import COMMAND, Neglm, one_sentence
 from tests.vectors.making import vectors_of
 
@@ -58,7 +59,7 @@ def test_lines_of_standard_input(neglm: Neglm, vectors: None) -> None:
 
 
 def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: None) -> None:
-    process = subprocess.Popen([*COMMAND, "analogy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([*COMMAND, "analogy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered())
     assert process.stdin
     assert process.stdout
     for _ in range(3):

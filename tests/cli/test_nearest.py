@@ -84,9 +84,16 @@ def test_lines_of_standard_input(neglm: Neglm, vectors: Vectors) -> None:
     assert neglm("nearest", stdin=b"").stdout == b""
 
 
+def buffered() -> dict[str, str]:
+    """An environment in which Python holds back what nobody flushes."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: Vectors, form: list[str]) -> None:
-    process = subprocess.Popen([*COMMAND, "nearest", *form], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "nearest", *form], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=buffered()
+    )
     assert process.stdin
     assert process.stdout
     for word in (b"east", b"west", b"north"):

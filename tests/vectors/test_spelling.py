@@ -3,9 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.text.alphabet import Alphabet
-from neglm_cli.vectors.spelling import find, lower
+from neglm_cli.vectors.spelling import PREFIX, find, lower
 
-words = st.text("ab", min_size=1, max_size=12).map(str.encode)  # many that begin alike, some longer than a prefix
+ends = st.text("ab", min_size=1, max_size=3)
+words = st.tuples(st.sampled_from(["", "a" * PREFIX, "a" * (PREFIX - 1)]), ends).map(
+    lambda parts: "".join(parts).encode()
+)
 
 
 @given(st.lists(words, unique=True, min_size=1), words)
