@@ -8,10 +8,10 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import xxhash
@@ -44,22 +44,38 @@ class Stored:
     size: int
 
 
-def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray]) -> str:
+class Matrix(Protocol):
+    """A matrix that is no array: it is written block by block, so that it need not be copied as a whole."""
+
+    shape: tuple[int, int]
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All rows in order, some at a time."""
+        ...
+
+
+def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray | Matrix]) -> str:
     """Write a file of this kind; returns its checksum. The same contents give the same bytes."""
-    arrays = {tensor.name: np.ascontiguousarray(tensors[tensor.name]) for tensor in _by_alignment(KINDS[kind])}
+    ordered = [tensors[tensor.name] for tensor in _by_alignment(KINDS[kind])]
     data_digest = xxhash.xxh3_128()
-    for array in arrays.values():
-        data_digest.update(array.reshape(-1).view(np.uint8).data)
-    header, checksum = _header(
-        kind, fields, {name: array.shape for name, array in arrays.items()}, data_digest.digest()
-    )
+    for data in _data(ordered):
+        data_digest.update(data)
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    header, checksum = _header(kind, fields, shapes, data_digest.digest())
     with writing(path) as file:
         file.write(header)
-        for array in arrays.values():
-            flat = array.reshape(-1).view(np.uint8)
-            for start in range(0, flat.size, READ_SIZE):
-                file.write(flat[start : start + READ_SIZE].data)
+        for data in _data(ordered):
+            file.write(data)
     return checksum
+
+
+def _data(tensors: Sequence[np.ndarray | Matrix]) -> Iterator[memoryview]:
+    """The bytes of tensors, one after the other, in pieces that are written at once."""
+    for tensor in tensors:
+        for block in (tensor,) if isinstance(tensor, np.ndarray) else tensor.blocks():
+            flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+            for start in range(0, flat.size, READ_SIZE):
+                yield flat[start : start + READ_SIZE].data
 
 
 class GrowingTensor:

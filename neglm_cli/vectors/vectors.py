@@ -34,6 +34,10 @@ class Vectors:
 
     def save(self, path: str) -> str:
         """Write the file; returns the checksum that names it."""
+        return self.save_with(path, self.vectors, self.context_vectors)
+
+    def save_with(self, path: str, vectors: np.ndarray | Matrix, context_vectors: np.ndarray | Matrix) -> str:
+        """Write the file with these matrices, which may lie elsewhere: those that training is at."""
         fields = {
             "arguments": self.arguments,
             "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
@@ -46,11 +50,11 @@ class Vectors:
             "words": self.words.words,
             "offsets": self.words.offsets,
             "counts": self.words.counts,
-            "vectors": self.vectors,
+            "vectors": vectors,
             "context_words": self.contexts.words,
             "context_offsets": self.contexts.offsets,
             "context_counts": self.contexts.counts,
-            "contexts": self.context_vectors,
+            "contexts": context_vectors,
         }
         return container.write(path, KIND, fields, tensors)
 

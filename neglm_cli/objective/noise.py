@@ -1,0 +1,63 @@
+"""Noise words: drawn in proportion to count^α, each in constant time, whatever the vocabulary's size.
+
+An alias table (Walker 1974, Vose 1991): a slot is chosen evenly, and holds two words and the share of the first.
+Share and second word lie in one 64-bit entry, so that a draw touches the memory once.
+"""
+
+import numpy as np
+from numba.extending import register_jitable
+
+from neglm_cli.kernels import kernel
+from neglm_cli.objective.random import below
+
+LOWER = np.uint64(0xFFFFFFFF)
+S32 = np.uint64(32)
+
+
+def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
+    """p_α: float64 (V,), in proportion to count^α."""
+    weights = np.asarray(counts, np.float64) ** alpha
+    return weights / weights.sum()
+
+
+def alias_table(distribution: np.ndarray) -> np.ndarray:
+    """The table for `draw_word`: uint64 (V,)."""
+    assert len(distribution) <= 2**31
+    return _alias_table(np.asarray(distribution, np.float64) * len(distribution))
+
+
+@register_jitable
+def draw_word(table, bits):
+    """A word from 64 random bits."""
+    slot = below(bits, np.uint64(table.size))
+    entry = table[slot]
+    return slot if (bits & LOWER) < (entry >> S32) else entry & LOWER
+
+
+@kernel
+def _alias_table(shares):  # shares: float64 (V,), of mean 1; used up
+    size = shares.size
+    table = np.empty(size, np.uint64)
+    small = np.empty(size, np.int64)  # words with less than their slot holds
+    large = np.empty(size, np.int64)
+    smalls = larges = 0
+    for word in range(size):
+        if shares[word] < 1:
+            small[smalls] = word
+            smalls += 1
+        else:
+            large[larges] = word
+            larges += 1
+    while smalls and larges:
+        smalls -= 1
+        word, other = small[smalls], large[larges - 1]
+        table[word] = (np.uint64(shares[word] * 2.0**32) << S32) | np.uint64(other)
+        shares[other] -= 1 - shares[word]
+        if shares[other] < 1:
+            larges -= 1
+            small[smalls] = other
+            smalls += 1
+    for rest, count in ((small, smalls), (large, larges)):  # rounding leaves some: their slots are theirs alone
+        for i in range(count):
+            table[rest[i]] = (LOWER << S32) | np.uint64(rest[i])
+    return table

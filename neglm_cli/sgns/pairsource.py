@@ -1,0 +1,52 @@
+"""A table of pairs as training sees it: pairs drawn from it, as often as they were counted."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from neglm_cli.kernels import kernel
+from neglm_cli.objective.noise import alias_table, draw_word, probabilities
+from neglm_cli.objective.random import PAIR, draw, stream
+from neglm_cli.sgns.source import Stretch, Windows
+
+STRETCH = 1 << 16  # pairs
+
+
+class PairSource:
+    """rows, columns: int32; counts: int64: the cells of the table. An epoch draws as many pairs as were counted."""
+
+    def __init__(self, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, seed: int) -> None:
+        self.length = int(counts.sum())
+        self._table = alias_table(probabilities(counts, 1))
+        self._rows, self._columns = rows, columns
+        self._seed = seed
+
+    def stretches(self, epoch: int, start: int) -> Iterator[Stretch]:
+        key = stream(self._seed, PAIR, epoch)
+        for first in range(start, self.length, STRETCH):
+            end = min(first + STRETCH, self.length)
+            yield Stretch(end, _Draws(self._table, self._rows, self._columns, first, end, key))
+
+
+class _Draws(NamedTuple):
+    table: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    begin: int
+    end: int
+    key: np.uint64
+
+    def __call__(self) -> Windows:
+        return Windows(*draw_pairs(*self))
+
+
+@kernel
+def draw_pairs(table, rows, columns, begin, end, key):
+    """Pairs number begin to end of an epoch: windows of one context, as `source.Windows` has them."""
+    contexts, targets = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
+    for i in range(end - begin):
+        cell = draw_word(table, draw(key, np.uint64(begin + i)))
+        contexts[i] = rows[cell]
+        targets[i] = columns[cell]
+    return np.arange(end - begin + 1), contexts, targets, np.arange(begin, end)

@@ -1,0 +1,115 @@
+"""Text as training sees it: stretches of a corpus, thinned out, each with its windows."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.objective.random import KEEP, WINDOW, stream
+from neglm_cli.sgns.settings import Settings
+from neglm_cli.sgns.source import Stretch, Windows
+from neglm_cli.sgns.windows import BREAK, NO_WORD, find_windows, keep_table, subsample
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.encoded import EncodedCorpus
+from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.text.vocabulary import Vocabulary
+
+STRETCH = 1 << 16  # words of the corpus, ends of line among them
+
+
+def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> tuple[Alphabet, np.ndarray]:
+    """The words that get vectors, and the row of every id of the vocabulary (NO_WORD and BREAK among them): int32."""
+    row_of = np.full(len(vocabulary), NO_WORD, np.int32)
+    chosen = vocabulary.counts >= min_count
+    unknown, end_of_line = vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)
+    chosen[[unknown, end_of_line]] = False
+    if not chosen.any():
+        others = np.delete(vocabulary.counts, [unknown, end_of_line])
+        most = f"the most frequent one occurs {others.max():,} times" if len(others) else "the vocabulary has none"
+        raise NeglmError(f"--min-count {min_count} leaves no words: {most}")
+    ids = np.flatnonzero(chosen)
+    row_of[ids] = np.arange(len(ids))
+    row_of[end_of_line] = BREAK
+    return Alphabet.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids]), row_of
+
+
+class _Kept(NamedTuple):
+    """What is left of a piece of the corpus."""
+
+    end: int  # where the piece ends in the corpus
+    words: np.ndarray  # int32: rows, and BREAKs
+    places: np.ndarray  # int64: where in the corpus they stand
+
+    def first(self, count: int) -> "_Kept":
+        return self._replace(words=self.words[:count], places=self.places[:count])
+
+    def last(self, count: int) -> "_Kept":
+        return self._replace(words=self.words[-count:], places=self.places[-count:])
+
+
+NOTHING = _Kept(0, np.empty(0, np.int32), np.empty(0, np.int64))
+
+
+class TextSource:
+    def __init__(self, corpus: EncodedCorpus, row_of: np.ndarray, counts: np.ndarray, settings: Settings) -> None:
+        self.length = corpus.length
+        self._corpus = corpus
+        self._row_of = row_of
+        self._keep = keep_table(counts, settings.sample)
+        self._window = settings.window
+        self._seed = settings.seed
+
+    def stretches(self, epoch: int, start: int) -> Iterator[Stretch]:
+        """The stretches of an epoch, from the one that starts at this word on.
+
+        A window at the edge of a stretch has its contexts in the neighbouring one, so each takes some words of both.
+        """
+        window = self._window
+        key = stream(self._seed, WINDOW, epoch)
+        kept = self._kept(epoch, max(0, start - STRETCH) if start else 0)
+        before = NOTHING
+        for piece in kept:
+            if piece.end > start:
+                break
+            before = piece
+        else:
+            return
+        while True:
+            after = next(kept, None)
+            around = [before.last(window), piece, after.first(window) if after else NOTHING]
+            words = np.concatenate([part.words for part in around])
+            places = np.concatenate([part.places for part in around])
+            begin = len(around[0].words)
+            yield Stretch(piece.end, _Finding(words, places, begin, begin + len(piece.words), window, key))
+            if after is None:
+                return
+            before, piece = piece, after
+
+    def _kept(self, epoch: int, position: int) -> Iterator[_Kept]:
+        """The corpus piece by piece; one with too few words for a window is put together with the next."""
+        key = stream(self._seed, KEEP, epoch)
+        cursor = self._corpus.cursor(position)
+        pieces: list[tuple[np.ndarray, np.ndarray]] = []
+        while len(ids := cursor.take(STRETCH)):
+            words, places = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
+            count = subsample(ids, self._row_of, self._keep, key, position, words, places)
+            pieces.append((words[:count], places[:count]))
+            position += len(ids)
+            if sum(len(words) for words, _ in pieces) >= self._window or position == self.length:
+                yield _Kept(position, *(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
+                pieces = []
+
+
+class _Finding(NamedTuple):
+    """The windows around words[begin:end], still to be found."""
+
+    words: np.ndarray
+    places: np.ndarray
+    begin: int
+    end: int
+    window: int
+    key: np.uint64
+
+    def __call__(self) -> Windows:
+        return Windows(*find_windows(*self))

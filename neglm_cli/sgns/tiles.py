@@ -1,0 +1,427 @@
+"""The arithmetic of a window, in machine vectors: the rows of its contexts against a tile of N output rows.
+
+    s_ij = x_i · y_j + offset_j                           scores
+    g_ij = rate · (positive_j − total_j σ(s_ij))          the objective's gradient, times the learning rate
+    x_i += Σ_j g_ij y_j     y_j += Σ_i g_ij x_i           two contexts at a time
+
+Output j is the window's target positive_j times, and a noise word total_j − positive_j times: a word that is drawn
+twice, or is the target too, is one row, and loses nothing.
+
+LLVM's vectorizer does not find this by itself. Written with vectors, the scores of two contexts and N outputs stay
+in registers while their rows are read once; the sums across lanes are made together, so that σ is one vector
+operation for all of them; and the update has all its gradients in registers. (Two contexts that are updated together
+and are the same word count once: a word that stands twice in a row.)
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+N = 8  # outputs of a tile: the target and seven noise words, or eight noise words
+LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # of a machine vector
+ROW_UNIT = 16  # rows are padded to a multiple of this: one cache line, and whole vectors
+
+f32, f64, i32, i64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+vector = ir.VectorType(f32, LANES)
+integers = ir.VectorType(i32, LANES)
+doubles = ir.VectorType(f64, LANES)
+
+# e^r on [-ln2/2, ln2/2] and ln(1+e)/e on [0, 1], highest power first: Chebyshev fits, good to 1e-7
+EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5, 1.0, 1.0)
+LOG1P = (-0.0085746762, 0.044214192, -0.10785368, 0.17757024, -0.24499612, 0.33276177, -0.49997449, 0.99999981)
+
+
+def constant(value: float) -> Any:
+    return ir.Constant(vector, [value] * LANES)
+
+
+def whole(value: int) -> Any:
+    return ir.Constant(integers, [value] * LANES)
+
+
+def _index(value: int) -> Any:
+    return ir.Constant(i64, value)
+
+
+class _Code:
+    """Emits vector code into a function that Numba compiles."""
+
+    def __init__(self, builder: Any) -> None:
+        self.build = builder
+        self._fma, self._rint = (
+            cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * count), name)
+            for count, name in ((3, f"llvm.fma.v{LANES}f32"), (1, f"llvm.rint.v{LANES}f32"))
+        )
+
+    def pointer(self, base: Any, index: Any) -> Any:
+        return self.build.bitcast(self.build.gep(base, [index]), vector.as_pointer())
+
+    def load(self, base: Any, index: Any) -> Any:
+        return self.build.load(self.pointer(base, index), align=4)
+
+    def store(self, value: Any, base: Any, index: Any) -> None:
+        self.build.store(value, self.pointer(base, index), align=4)
+
+    def item(self, base: Any, index: Any) -> Any:
+        return self.build.load(self.build.gep(base, [index]))
+
+    def broadcast(self, scalar: Any) -> Any:
+        nothing = ir.Constant(vector, ir.Undefined)
+        return self.shuffle(self.build.insert_element(nothing, scalar, ir.Constant(i32, 0)), nothing, [0] * LANES)
+
+    def shuffle(self, a: Any, b: Any, lanes: list[int]) -> Any:
+        return self.build.shuffle_vector(a, b, ir.Constant(integers, lanes))
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return self.build.call(self._fma, [a, b, c])
+
+    def polynomial(self, coefficients: tuple[float, ...], x: Any) -> Any:
+        result = constant(coefficients[0])
+        for coefficient in coefficients[1:]:
+            result = self.fma(result, x, constant(coefficient))
+        return result
+
+    def exp(self, x: Any) -> Any:
+        """e^x for x from -87 to 0: 2^n times a polynomial in what is left."""
+        n = self.build.call(self._rint, [self.build.fmul(x, constant(1.4426950408889634))])
+        rest = self.fma(n, constant(2.12194440e-4), self.fma(n, constant(-0.693359375), x))  # ln 2 in two parts
+        bits = self.build.bitcast(self.polynomial(EXP, rest), integers)
+        exponent = self.build.shl(self.build.fptosi(n, integers), whole(23))
+        return self.build.bitcast(self.build.add(bits, exponent), vector)
+
+    def sigmoid_and_softplus(self, s: Any) -> tuple[Any, Any]:
+        """σ(s) and log(1 + e^s), neither of which overflows; a score that is not a number stays one."""
+        zero, one = constant(0.0), constant(1.0)
+        positive = self.build.fcmp_ordered(">", s, zero)
+        minus_size = self.build.select(positive, self.build.fsub(zero, s), s)
+        too_low = self.build.fcmp_ordered("<", minus_size, constant(-87.0))
+        e = self.exp(self.build.select(too_low, constant(-87.0), minus_size))
+        sigmoid = self.build.fdiv(self.build.select(positive, one, e), self.build.fadd(e, one))
+        softplus = self.fma(self.polynomial(LOG1P, e), e, self.build.select(positive, s, zero))
+        return sigmoid, softplus
+
+    def sums(self, parts: list[Any]) -> Any:
+        """Lane l of the result is the sum over all lanes of parts[l].
+
+        Each round adds the halves of pairs of vectors into one, which takes two shuffles and one addition: about
+        three instructions for each sum where one at a time would take eight.
+        """
+        parts = [parts[lane] for lane in ENDS_FROM]
+        for low, high in HALVINGS:
+            parts = [
+                self.build.fadd(self.shuffle(a, b, low), self.shuffle(a, b, high))
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    @contextmanager
+    def loop(self, count: Any) -> Iterator[Any]:
+        with cgutils.for_range(self.build, count, intp=i64) as loop:
+            yield loop.index
+
+
+def _halvings() -> list[tuple[list[int], list[int]]]:
+    """The lanes of two vectors side by side that each round adds, chosen so that a shuffle is one instruction."""
+    rounds = []
+    if LANES == 16:
+        rounds.append(_pick([range(0, 8), range(16, 24)], 8))
+    quarters = [range(start, start + 4) for start in range(0, 2 * LANES, 8)]
+    rounds.append(_pick(quarters, 4))
+    rounds.append(_pick([range(s + v, s + v + 2) for s in range(0, LANES, 4) for v in (0, LANES)], 2))
+    singles = [s + v + i for s in range(0, LANES, 4) for v in (0, LANES) for i in (0, 2)]
+    rounds.append(_pick([range(single, single + 1) for single in singles], 1))
+    return rounds
+
+
+def _pick(lows: list[range], distance: int) -> tuple[list[int], list[int]]:
+    low = [lane for lanes in lows for lane in lanes]
+    return low, [lane + distance for lane in low]
+
+
+HALVINGS = _halvings()
+
+
+def _ends_from() -> list[int]:
+    """In which order vectors must enter `sums` to end in lane 0, 1, 2, ..."""
+    owners = [[part] * LANES for part in range(LANES)]
+    for low, high in HALVINGS:
+        pairs = [a + b for a, b in zip(owners[::2], owners[1::2], strict=True)]
+        assert all(pair[i] == pair[j] for pair in pairs for i, j in zip(low, high, strict=True))
+        owners = [[pair[lane] for lane in low] for pair in pairs]
+    order = [0] * LANES
+    for lane, part in enumerate(owners[0]):
+        order[part] = lane
+    return order
+
+
+ENDS_FROM = _ends_from()
+AT_ONCE = LANES // N  # contexts whose scores share a vector
+
+
+class _Tile(_Code):
+    """One tile: the arguments of an intrinsic by name, and the code of its passes."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, names: tuple[str, ...]) -> None:
+        super().__init__(builder)
+        given = dict(zip(names, args, strict=True))
+        for name, kind in zip(names, signature.args, strict=True):
+            if isinstance(kind, types.Array):
+                array = context.make_array(kind)(context, builder, given[name])
+                row = given[ROW_OF[name]] if name in ROW_OF else _index(0)
+                length = builder.extract_value(array.shape, 1) if name in ROW_OF else _index(0)
+                setattr(self, name, builder.gep(array.data, [builder.mul(row, length)]))
+            else:
+                setattr(self, name, given[name])
+
+    inputs: Any
+    outputs: Any
+    x_base: Any
+    y_base: Any
+    chunks: Any
+    x_rows: Any
+    contexts: Any
+    y_rows: Any
+    positive: Any
+    total: Any
+    offsets: Any
+    rate: Any
+    gradients: Any
+    scores: Any
+    scores_start: Any
+    scores_stride: Any
+    parts: Any
+    losses: Any
+
+    def eight(self, base: Any, index: Any) -> Any:
+        pointer = self.build.bitcast(self.build.gep(base, [index]), ir.VectorType(f32, N).as_pointer())
+        return self.build.load(pointer, align=4)
+
+    def beside(self, eights: list[Any]) -> Any:
+        """One vector of the numbers of one context, or of two."""
+        if LANES == N:
+            return eights[0]
+        return self.build.shuffle_vector(eights[0], eights[-1], ir.Constant(integers, list(range(LANES))))
+
+    def x_start(self, number: Any) -> Any:
+        return self.build.add(self.x_base, self.item(self.x_rows, number))
+
+    def y_starts(self) -> list[Any]:
+        return [self.build.add(self.y_base, self.item(self.y_rows, _index(j))) for j in range(N)]
+
+    @contextmanager
+    def each_chunk(self) -> Iterator[Any]:
+        """A loop over the chunks of rows; gives how far into a row each one lies."""
+        with self.loop(self.chunks) as chunk:
+            yield self.build.mul(chunk, _index(LANES))
+
+    def in_pairs(self, step: Callable[[Any, int], None]) -> None:
+        """step(first, 2) for every two contexts, and step(first, 1) for one that is left."""
+        build = self.build
+        with self.loop(build.lshr(self.contexts, _index(1))) as pair:
+            step(build.mul(pair, _index(2)), 2)
+        with build.if_then(build.trunc(self.contexts, ir.IntType(1))):
+            step(build.sub(self.contexts, _index(1)), 1)
+
+    def dots(self, first: Any, count: int, take: Callable[[Any, int, Any], None]) -> None:
+        """x_i · y_j for `count` contexts from `first` on: take(first, count, scores) gets a machine vector of them."""
+        build = self.build
+        starts = [self.x_start(build.add(first, _index(i))) for i in range(count)]
+        y_starts = self.y_starts()
+        sums = [cgutils.alloca_once(build, vector) for _ in range(count * N)]
+        for place in sums:
+            build.store(constant(0.0), place)
+        with self.each_chunk() as offset:
+            xs = [self.load(self.inputs, build.add(start, offset)) for start in starts]
+            for j in range(N):
+                y = self.load(self.outputs, build.add(y_starts[j], offset))
+                for i in range(count):
+                    place = sums[i * N + j]
+                    build.store(self.fma(xs[i], y, build.load(place)), place)
+        for i in range(0, count, AT_ONCE):
+            parts = [build.load(place) for place in sums[i * N : (i + AT_ONCE) * N]]
+            scores = self.sums(parts + [constant(0.0)] * (LANES - len(parts)))
+            take(build.add(first, _index(i)), min(AT_ONCE, count - i), scores)
+
+    def write_scores(self, base: Any, start: Any) -> None:
+        """The scores of all contexts, N each, to base[start:]."""
+
+        def write(first: Any, count: int, scores: Any) -> None:
+            self.store(scores, base, self.build.add(start, self.build.mul(first, _index(N))))
+
+        self.in_pairs(lambda first, count: self.dots(first, count, write))
+
+    def add_parts(self) -> None:
+        """Scores from their parts, in the order of these, to where gradients will be."""
+        build = self.build
+        with self.each_vector() as place:
+            total = cgutils.alloca_once(build, vector)
+            build.store(constant(0.0), total)
+            with self.loop(self.parts) as part:
+                start = build.add(self.scores_start, build.mul(part, self.scores_stride))
+                scores = self.load(self.scores, build.add(start, build.mul(place, _index(LANES))))
+                build.store(build.fadd(build.load(total), scores), total)
+            self.store(build.load(total), self.gradients, build.mul(place, _index(LANES)))
+
+    @contextmanager
+    def each_vector(self) -> Iterator[Any]:
+        """A loop over the machine vectors that the scores of all contexts fill; gives their numbers."""
+        rounded = self.build.add(self.contexts, _index(AT_ONCE - 1))
+        with self.loop(self.build.udiv(rounded, _index(AT_ONCE))) as place:
+            yield place
+
+    def take_gradients(self) -> None:
+        """Scores become gradients, in their place, and the loss is added up. No vector waits for another here: σ takes
+        long from beginning to end, but many can be under way."""
+        build = self.build
+        offsets = self.beside([self.eight(self.offsets, _index(0))] * AT_ONCE)
+        positive_of_one, total_of_one = (self.eight(base, _index(0)) for base in (self.positive, self.total))
+        rate = self.broadcast(self.rate)
+        losses = build.bitcast(self.losses, doubles.as_pointer())
+        loss = cgutils.alloca_once_value(build, build.load(losses, align=8))
+        with self.each_vector() as place:
+            last = build.add(build.mul(place, _index(AT_ONCE)), _index(AT_ONCE - 1))
+            there = build.icmp_signed("<", last, self.contexts)  # with an odd number of contexts, one is not
+            nothing = ir.Constant(ir.VectorType(f32, N), [0.0] * N)
+            positive, total = (
+                self.beside([one, build.select(there, one, nothing)] if AT_ONCE == 2 else [one])
+                for one in (positive_of_one, total_of_one)
+            )
+            s = build.fadd(self.load(self.gradients, build.mul(place, _index(LANES))), offsets)
+            sigmoid, softplus = self.sigmoid_and_softplus(s)
+            gradient = build.fmul(rate, build.fsub(positive, build.fmul(total, sigmoid)))
+            self.store(gradient, self.gradients, build.mul(place, _index(LANES)))
+            new = build.fsub(build.fmul(total, softplus), build.fmul(positive, s))
+            build.store(build.fadd(build.load(loss), build.fpext(new, doubles)), loss)
+        build.store(build.load(loss), losses, align=8)
+
+    def update(self) -> None:
+        """Move all rows along the gradients: two contexts, and what they do to the outputs, at a time."""
+        build = self.build
+        y_starts = self.y_starts()
+
+        def move(first: Any, count: int) -> None:
+            numbers = [build.add(first, _index(i)) for i in range(count)]
+            x_starts = [self.x_start(number) for number in numbers]
+            slots = [[build.add(build.mul(number, _index(N)), _index(j)) for j in range(N)] for number in numbers]
+            g = [[self.broadcast(self.item(self.gradients, slot)) for slot in of_one] for of_one in slots]
+            with self.each_chunk() as offset:
+                x_places, y_places = (
+                    [build.add(start, offset) for start in starts] for starts in (x_starts, y_starts)
+                )
+                xs = [self.load(self.inputs, place) for place in x_places]
+                ys = [self.load(self.outputs, place) for place in y_places]
+                new_xs = [[x, constant(0.0)] for x in xs]  # two sums each: neither waits long for its last term
+                new_ys = list(ys)
+                for j in range(N):
+                    for i in range(count):
+                        new_xs[i][j & 1] = self.fma(g[i][j], ys[j], new_xs[i][j & 1])
+                        new_ys[j] = self.fma(g[i][j], xs[i], new_ys[j])
+                for i in range(count):
+                    self.store(build.fadd(*new_xs[i]), self.inputs, x_places[i])
+                for j in reversed(range(N)):  # so that row 0 may also stand for rows that are not used
+                    self.store(new_ys[j], self.outputs, y_places[j])
+
+        self.in_pairs(move)
+
+
+# Plans of several windows lie in the rows of 2-d arrays: the argument that says which row it is.
+ROW_OF = {"x_rows": "window", "y_rows": "tile", "positive": "tile", "total": "tile", "offsets": "tile"}
+SCALARS = {
+    "window": types.int64, "tile": types.int64, "x_base": types.int64, "y_base": types.int64, "chunks": types.int64, "contexts": types.int64, "rate": types.float32,
+    "scores_start": types.int64, "scores_stride": types.int64, "parts": types.int64,
+}  # fmt: skip
+
+
+def _tile(emit: Callable[[_Tile], None], **arguments: Any) -> tuple[Any, Any]:
+    """The signature and the code of an intrinsic on a tile."""
+    signature = types.void(*(SCALARS.get(name, kind) for name, kind in arguments.items()))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit(_Tile(context, builder, signature, args, tuple(arguments)))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def train_tile(
+    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total, offsets,
+    rate, gradients, losses,
+):  # fmt: skip
+    """Train one tile in place.
+
+    inputs, outputs: float32, flat; rows of `chunks` machine vectors start at x_base + x_rows[i] and y_base + y_rows[j].
+        A y_rows[j] that is not needed repeats y_rows[0].
+    x_rows: int64, by window and context. y_rows: int64 (·, N); positive, total, offsets: float32 (·, N); by tile.
+    gradients: room for N numbers per context and one context more.
+    losses: float64 (LANES,): the loss is added to these, in nats.
+    """
+
+    def emit(code):
+        code.write_scores(code.gradients, _index(0))
+        code.take_gradients()
+        code.update()
+
+    return _tile(
+        emit, inputs=inputs, outputs=outputs, x_base=x_base, y_base=y_base, chunks=chunks, window=window,
+        x_rows=x_rows, contexts=contexts, tile=tile, y_rows=y_rows, positive=positive, total=total,
+        offsets=offsets, rate=rate, gradients=gradients, losses=losses,
+    )  # fmt: skip
+
+
+@intrinsic
+def score_part(
+    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, scores, scores_start
+):  # fmt: skip
+    """What some dimensions of the rows add to the scores of a tile: written to scores[scores_start:], N per context."""
+    return _tile(
+        lambda code: code.write_scores(code.scores, code.scores_start), inputs=inputs, outputs=outputs, x_base=x_base, y_base=y_base, chunks=chunks,
+        window=window, x_rows=x_rows, contexts=contexts, tile=tile, y_rows=y_rows, scores=scores,
+        scores_start=scores_start,
+    )  # fmt: skip
+
+
+@intrinsic
+def train_part(
+    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total, offsets,
+    rate, gradients, losses, scores, scores_start, scores_stride, parts,
+):  # fmt: skip
+    """Like `train_tile`, for some dimensions of the rows, with scores that are the sum of `parts` parts, each
+    scores_stride behind the one before; see `score_part`."""
+
+    def emit(code):
+        code.add_parts()
+        code.take_gradients()
+        code.update()
+
+    return _tile(
+        emit, inputs=inputs, outputs=outputs, x_base=x_base, y_base=y_base, chunks=chunks, window=window,
+        x_rows=x_rows, contexts=contexts, tile=tile, y_rows=y_rows, positive=positive, total=total,
+        offsets=offsets, rate=rate, gradients=gradients, losses=losses, scores=scores,
+        scores_start=scores_start, scores_stride=scores_stride, parts=parts,
+    )  # fmt: skip
+
+
+@intrinsic
+def prefetch_row(typingctx, matrix, start, chunks):
+    """Begin to fetch a row that will soon be needed."""
+    signature = types.void(matrix, types.int64, types.int64)
+
+    def codegen(context, builder, signature, args):
+        code = _Code(builder)
+        base = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [base.type, i32, i32, i32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [base.type], kind)
+        to_write, keep, data_cache = (ir.Constant(i32, value) for value in (1, 3, 1))
+        with code.loop(args[2]) as chunk:
+            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, _index(LANES)))])
+            builder.call(function, [place, to_write, keep, data_cache])
+        return context.get_dummy_value()
+
+    return signature, codegen
+

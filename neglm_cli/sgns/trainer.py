@@ -1,0 +1,107 @@
+"""The trainer: hands stretches to threads, keeps count of what is done, and stops when numbers are none."""
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.objective.noise import alias_table, probabilities
+from neglm_cli.objective.random import NOISE, stream
+from neglm_cli.objective.offsets import train_offsets
+from neglm_cli.sgns.settings import Settings
+from neglm_cli.sgns.source import Source, Stretch
+from neglm_cli.sgns.tables import Tables
+from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_in_step
+
+LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
+QUEUED = 2  # stretches that wait for each thread
+
+
+class Diverged(NeglmError):
+    """The vectors are lost: some of their numbers are none."""
+
+
+class Trained(NamedTuple):
+    """What came of a stretch."""
+
+    loss: float  # nats, summed over pairs
+    pairs: int
+
+
+class Trainer:
+    """Trains tables on a source. `done` says how much lies behind: a run can stop anywhere, and another go on there."""
+
+    def __init__(
+        self, source: Source, tables: Tables, context_counts: np.ndarray, settings: Settings, done: int = 0
+    ) -> None:
+        self.total = source.length * settings.epochs
+        self.done = done
+        self._source = source
+        self._tables = tables
+        self._settings = settings
+        noise = probabilities(context_counts, settings.noise_alpha)
+        self._noise = alias_table(noise)
+        self._offsets = train_offsets(settings.objective, noise, settings.k)
+        self._pending: deque[tuple[int, Future[Trained]]] = deque()
+        # In step, one leader takes a stretch at a time and the team works on it together; else each takes its own.
+        self._team = ThreadPoolExecutor(settings.threads)
+        self._workers = ThreadPoolExecutor(1) if settings.deterministic else self._team
+
+    def run(self) -> Iterator[Trained]:
+        """Train to the end; gives the result of each stretch in turn. If it is left early, `done` is right all the
+        same: what threads have begun is finished, what waits is dropped."""
+        settings = self._settings
+        try:
+            while self.done < self.total:
+                epoch, start = divmod(self.done, self._source.length)
+                first = begun = self.done - start
+                for stretch in self._source.stretches(epoch, start):
+                    rate = settings.lr * max(LEAST_RATE, 1 - max(begun, self.done) / self.total)
+                    task = self._workers.submit(self._train, stretch, epoch, np.float32(rate))
+                    begun = first + stretch.end
+                    self._pending.append((begun, task))
+                    while len(self._pending) > QUEUED * settings.threads:
+                        yield self._finish()
+                yield from self.settle()
+        finally:
+            self._workers.shutdown(wait=True, cancel_futures=True)
+            self._team.shutdown()
+            while self._pending and not self._pending[0][1].cancelled():
+                self._finish()
+
+    def settle(self) -> Iterator[Trained]:
+        """Wait until all that was handed out is done, so that `done` and the tables belong together."""
+        while self._pending:
+            yield self._finish()
+
+    def _finish(self) -> Trained:
+        end, task = self._pending.popleft()
+        trained = task.result()
+        if not math.isfinite(trained.loss):
+            raise Diverged(
+                f"the loss is no longer a number after {end:,} of {self.total:,} words: "
+                f"a learning rate of {self._settings.lr:g} is too high; use a smaller --lr"
+            )
+        self.done = end
+        return trained
+
+    def _train(self, stretch: Stretch, epoch: int, rate: np.float32) -> Trained:
+        """The work of a thread, or of the leader."""
+        windows, settings, tables = stretch.windows(), self._settings, self._tables
+        key = stream(settings.seed, NOISE, epoch)
+        drawn = draw_noise(windows.places, self._noise, key, settings.k)
+        arguments = (
+            tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size, windows.starts, windows.contexts, windows.targets, drawn,
+            settings.k, self._offsets, rate,
+        )  # fmt: skip
+        if not settings.deterministic:
+            return Trained(train(*arguments), windows.pairs)
+        threads = settings.threads
+        most = int(np.diff(windows.starts).max(initial=0))
+        shared = shared_by_threads(threads, settings.k, most)
+        team = [self._team.submit(train_in_step, *arguments, thread, threads, *shared) for thread in range(threads)]
+        return Trained([member.result() for member in team][0], windows.pairs)
