@@ -165,6 +165,36 @@ def add_entries(more_offsets, more_counts, more_letters, size, slots, offsets, c
 
 
 @kernel
+def enter_spans(text, starts, ends, more_counts, entries, size, slots, offsets, counts, letters):
+    """Add the words text[starts[i]:ends[i]], each with its count; entries[i] becomes the number of its entry."""
+    hashes = np.empty(BATCH, np.uint64)
+    for first in range(0, starts.size, BATCH):
+        batch = min(BATCH, starts.size - first)
+        hash_batch(text, batch, starts[first:], ends[first:], hashes, slots, offsets, letters)
+        for i in range(batch):
+            start, length, h = starts[first + i], ends[first + i] - starts[first + i], hashes[i]
+            count = more_counts[first + i]
+            entry, slot = find(text, start, length, h, slots, offsets, letters)
+            if entry >= 0:
+                counts[entry] += count
+            else:
+                entry = size
+                insert(text, start, length, h, slot, count, size, slots, offsets, counts, letters)
+                size += 1
+            entries[first + i] = entry
+    return size
+
+
+@kernel
+def look_up_words(word_offsets, word_letters, entries, slots, offsets, letters):
+    """The entry of every word of another table's arrays, -1 where there is none."""
+    for i in range(entries.size):
+        start, length = word_offsets[i], word_offsets[i + 1] - word_offsets[i]
+        h = hash_word(word_letters, start, length)
+        entries[i] = find(word_letters, start, length, h, slots, offsets, letters)[0]
+
+
+@kernel
 def fill_slots(size, slots, offsets, letters):
     """Put all entries, which are known to be different words, into empty slots."""
     mask = np.uint64(slots.size - 1)
@@ -276,6 +306,21 @@ class WordTable:
 
     def add_word(self, word: bytes, count: int) -> None:
         self.add_words(np.array([0, len(word)]), np.array([count]), padded(word))
+
+    def enter(self, text: np.ndarray, starts: np.ndarray, ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Add the words text[starts[i]:ends[i]] with their counts; returns their entries, int64."""
+        self._make_room(len(starts), int((ends - starts).sum()))
+        entries = np.empty(len(starts), np.int64)
+        self.size = enter_spans(
+            text, starts, ends, counts, entries, self.size, self._slots, self._offsets, self._counts, self._letters
+        )
+        return entries
+
+    def entries(self, offsets: np.ndarray, letters: np.ndarray) -> np.ndarray:
+        """The entries of words given as a table's arrays, int64; -1 for those that have none."""
+        entries = np.empty(len(offsets) - 1, np.int64)
+        look_up_words(offsets, letters, entries, self._slots, self._offsets, self._letters)
+        return entries
 
     def entry(self, word: bytes) -> int:
         """The entry of a word, -1 if it has none."""

@@ -1,0 +1,115 @@
+"""Pairs (x, y) with counts, as a sparse table: what a joint distribution is estimated from."""
+
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.order import byte_order, gather
+from neglm_cli.text.tokens import padded
+
+
+class Pairs:
+    """How often each x stands with each y. Cell i is (words[rows[i]], contexts[columns[i]]), each cell once.
+
+    Cells are sorted by row, then by column; those that come unsorted or twice are sorted and added up.
+    An alphabet may have entries that no cell names: those of vectors that saw more than these pairs.
+    """
+
+    def __init__(
+        self,
+        words: Alphabet,
+        contexts: Alphabet,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        counts: np.ndarray,
+        files: list[dict[str, Any]] | None = None,
+    ) -> None:
+        keys = rows.astype(np.int64) * max(1, len(contexts)) + columns
+        if len(keys) and not (keys[1:] > keys[:-1]).all():
+            keys, counts = add_up(keys, counts)
+            rows, columns = np.divmod(keys, len(contexts))
+        self.words = words  # V
+        self.contexts = contexts  # C
+        self.rows = rows.astype(np.int32)  # (N,)
+        self.columns = columns.astype(np.int32)  # (N,)
+        self.counts = counts.astype(np.int64)  # (N,): at least 1
+        self.files = files or []  # path, size and fingerprint of what they were read from
+
+    def __len__(self) -> int:
+        """The number of different pairs."""
+        return len(self.counts)
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def row_totals(self) -> np.ndarray:
+        """How often each x occurs in these pairs, int64 (V,)."""
+        return _totals(self.rows, self.counts, len(self.words))
+
+    @property
+    def column_totals(self) -> np.ndarray:
+        """How often each y occurs in these pairs, int64 (C,)."""
+        return _totals(self.columns, self.counts, len(self.contexts))
+
+    def count(self, row: int, column: int) -> int:
+        """How often this pair occurs."""
+        first, last = np.searchsorted(self.rows, [row, row + 1])
+        cell = first + np.searchsorted(self.columns[first:last], column)
+        return int(self.counts[cell]) if cell < last and self.columns[cell] == column else 0
+
+    def cut(self, min_count: int) -> "Pairs":
+        """Without the x and the y that occur fewer times, and without their pairs."""
+        if min_count <= 1:
+            return self
+        rows, columns = self.row_totals, self.column_totals
+        kept = (rows[self.rows] >= min_count) & (columns[self.columns] >= min_count)
+        if not kept.any():
+            raise NeglmError(
+                f"--min-count {min_count} leaves no pairs: the most frequent left side occurs {rows.max():,} times, "
+                f"the most frequent right side {columns.max():,} times"
+            )
+        cells = Pairs(self.words, self.contexts, self.rows[kept], self.columns[kept], self.counts[kept], self.files)
+        words, row_ids = ranked(self.words.offsets, cells.row_totals, padded(self.words.words.data))
+        contexts, column_ids = ranked(self.contexts.offsets, cells.column_totals, padded(self.contexts.words.data))
+        return Pairs(words, contexts, row_ids[cells.rows], column_ids[cells.columns], cells.counts, self.files)
+
+    def restricted(self, words: Alphabet, contexts: Alphabet) -> "Pairs":
+        """The pairs whose x and y these alphabets have, with their ids."""
+        row_ids = words.table.entries(self.words.offsets, padded(self.words.words.data))
+        column_ids = contexts.table.entries(self.contexts.offsets, padded(self.contexts.words.data))
+        rows, columns = row_ids[self.rows], column_ids[self.columns]
+        known = (rows >= 0) & (columns >= 0)
+        return Pairs(words, contexts, rows[known], columns[known], self.counts[known], self.files)
+
+
+def add_up(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different keys in order, and the sum of the counts of each."""
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[firsts], np.add.reduceat(counts[order], firsts)
+
+
+def ranked(offsets: np.ndarray, counts: np.ndarray, letters: np.ndarray) -> tuple[Alphabet, np.ndarray]:
+    """The alphabet of a table's words, by count falling, then by bytes; and the id of each of its entries.
+
+    Entries with a count of 0 are left out: their id is -1.
+    """
+    entries = byte_order(np.flatnonzero(counts), offsets, letters)
+    order = entries[np.argsort(-counts[entries], kind="stable")]
+    new_offsets = np.empty(len(order) + 1, np.int64)
+    words = np.empty(int((offsets[order + 1] - offsets[order]).sum()), np.uint8)
+    gather(order, offsets, letters, new_offsets, words)
+    ids = np.full(len(counts), -1)
+    ids[order] = np.arange(len(order))
+    return Alphabet(words, new_offsets, counts[order]), ids
+
+
+def _totals(ids: np.ndarray, counts: np.ndarray, size: int) -> np.ndarray:
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, ids, counts)
+    return totals
