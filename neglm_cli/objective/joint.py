@@ -1,0 +1,103 @@
+"""A joint distribution p(x,y), the noise it is told apart from, and what the best scores would reach.
+
+For scores m(x,y), with k noise contexts for each pair, drawn from p_α(y) ∝ count(y)^α:
+
+    S(m) = 1/(k+1) Σ_xy [ p(x,y) log σ(m(x,y)) + k p(x) p_α(y) log σ(−m(x,y)) ]
+
+Its maximum is at pmi(x,y) = log p(x,y) / (p(x) p_α(y)) − log k. This is the expected log-likelihood, in nats, of
+telling whether a pair drawn from the mixture q = (p(x,y) + k p(x) p_α(y)) / (k+1) was observed or is noise: it is
+per pair of q. Times k+1, it is per observed pair together with its k noise pairs.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from neglm_cli.text.pairs import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Cells with p(x,y) > 0 in the order of rows, then columns; all other cells are empty."""
+
+    rows: np.ndarray  # int32 (N,)
+    columns: np.ndarray  # int32 (N,)
+    p: np.ndarray  # float64 (N,): p(x,y)
+    p_x: np.ndarray  # float64 (V,)
+    p_y: np.ndarray  # float64 (C,)
+    noise: np.ndarray  # float64 (C,): p_α(y)
+    k: int
+
+    @staticmethod
+    def of(pairs: Pairs, k: int, noise_alpha: float) -> "Joint":
+        """The distribution of these pairs. Noise is drawn by the counts of the contexts' alphabet, as in training."""
+        total = pairs.counts.sum(dtype=np.float64)
+        weights = (pairs.contexts.counts / pairs.contexts.counts.max()) ** noise_alpha
+        return Joint(
+            pairs.rows,
+            pairs.columns,
+            pairs.counts / total,
+            pairs.row_totals / total,
+            pairs.column_totals / total,
+            weights / weights.sum(),
+            k,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """V and C."""
+        return len(self.p_x), len(self.p_y)
+
+    @property
+    def cells(self) -> int:
+        """V·C."""
+        return len(self.p_x) * len(self.p_y)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Row x has the cells starts[x] to starts[x+1]; int64 (V+1,)."""
+        return np.concatenate(([0], np.cumsum(np.bincount(self.rows, minlength=len(self.p_x)))))
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        """p(x,y) / (k+1), the observed part of q at each cell."""
+        return self.p / (self.k + 1)
+
+    @cached_property
+    def noise_x(self) -> np.ndarray:
+        """k p(x) / (k+1): times p_α(y), it is the noise part of q."""
+        return self.k * self.p_x / (self.k + 1)
+
+    @cached_property
+    def pmi(self) -> np.ndarray:
+        """log p(x,y) / (p(x) p_α(y)) − log k at each cell; at the empty ones it is −∞."""
+        return np.log(self.p / (self.p_x[self.rows] * self.noise[self.columns])) - np.log(self.k)
+
+    def pmi_at(self, row: int, column: int) -> float | None:
+        """pmi at one cell, None if it is empty."""
+        first, last = self.starts[row], self.starts[row + 1]
+        cell = first + np.searchsorted(self.columns[first:last], column)
+        return float(self.pmi[cell]) if cell < last and self.columns[cell] == column else None
+
+    def score_offset(self, objective: str) -> np.ndarray:
+        """What is added to x·y to make it a score, by context: nothing for `pmi`, −log(k p_α(y)) for `cond`."""
+        return -np.log(self.k * self.noise) if objective == "cond" else np.zeros(len(self.noise))
+
+    def optimum(self) -> float:
+        """S(pmi). Empty cells add nothing: σ(−∞) says noise, and noise it is."""
+        return _best(self.observed, self.noise_x[self.rows] * self.noise[self.columns])
+
+    def independence(self) -> float:
+        """S at m(x,y) = log p(y) / p_α(y) − log k: the best that is possible without knowing which x is there."""
+        return _best(self.p_y / (self.k + 1), self.k * self.noise / (self.k + 1))
+
+
+def _best(observed: np.ndarray, noise: np.ndarray) -> float:
+    """Σ a log a/(a+b) + b log b/(a+b): the log-likelihood of the best guess, where a is observed and b noise."""
+    both = observed + noise
+    terms = np.zeros_like(both)
+    for part in (observed, noise):
+        there = part > 0
+        terms[there] += part[there] * np.log(part[there] / both[there])
+    return float(terms.sum())
