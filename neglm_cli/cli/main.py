@@ -12,7 +12,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError, shown
 
 # isort: off
-from neglm_cli.cli import vocab, nearest, analogy, eval, export, import_, info  # noqa: F401  (in the order of --help)
+from neglm_cli.cli import vocab, nearest, analogy, eval, pmi, export, import_, info  # noqa: F401  (in the order of --help)
 # isort: on
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -108,7 +108,8 @@ def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
             *(info.param_decls or ()),
         )  # inside Annotated, Typer keeps the first name as `default`
         found = Parameter(
-            names=tuple(d for d in declared if isinstance(d, str)) or (f"--{name.replace('_', '-')}",),
+            names=tuple(part for d in declared if isinstance(d, str) for part in d.split("/"))
+            or (f"--{name.replace('_', '-')}",),
             metavar=(info.metavar or "") + ("..." if several else ""),
             help=info.help,
             default=_default(info, parameter.default),

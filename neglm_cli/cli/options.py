@@ -71,6 +71,18 @@ def thread_count(threads: int | None) -> int:
     return threads or usable_cores()
 
 
+def one_blas_thread() -> None:
+    """Keep BLAS from threads of its own, which must be said before NumPy is imported; the user's word counts more.
+
+    They wait for each other by spinning: on a busy machine a decomposition of 3 seconds took 30. Commands that call
+    this bring their own threads.
+    """
+    import os
+
+    for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+
 def memory_size(text: str) -> int:
     """Bytes, from a size with a unit or a share of the machine's memory."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*(%|[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)

@@ -1,0 +1,311 @@
+"""`neglm pmi`: how much of the PMI matrix vectors have kept."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.options import (
+    FLAG,
+    INPUT,
+    OUTPUT,
+    RUNTIME,
+    Debug,
+    Json,
+    Quiet,
+    Threads,
+    one_blas_thread,
+    thread_count,
+)
+from neglm_cli.errors import NeglmError, shown
+
+if TYPE_CHECKING:
+    from neglm_cli.objective.joint import Joint
+    from neglm_cli.objective.theorem import Approximation, Scores
+    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.pairs import Pairs
+    from neglm_cli.vectors.vectors import Vectors
+
+MODEL = "Model"
+NAME_WIDTH = 24  # characters of a word in the tables
+
+
+@subcommand(
+    "pmi",
+    ("neglm pmi", "How much of the PMI matrix vectors.safetensors has kept, on the corpus it was trained on."),
+    ("neglm pmi vectors.safetensors other.txt", "On another text."),
+    ("neglm pmi vectors.safetensors --pairs clicks.tsv --top 20", "On a table of pairs."),
+    ("neglm pmi --sampled --samples 50000000 --json", "A closer estimate for a large vocabulary, as JSON."),
+)
+def pmi(
+    vectors: Annotated[
+        str, typer.Argument(metavar="VECTORS", help="Vectors with contexts; - is standard input.")
+    ] = "vectors.safetensors",
+    corpus: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CORPUS",
+            help="Text files whose pairs are counted as in training; without any, what the vectors were trained on.",
+            show_default=False,
+        ),
+    ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the pairs of this file instead: x TAB y, or x TAB y TAB count lines, plain or compressed; - is "
+            "standard input. Pairs with an x or a y that has no vector are left out.",
+            metavar="FILE",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            min=1,
+            help="Noise words per pair, for vectors that do not say with how many they were trained.",
+            show_default="as in training",
+            metavar="K",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    noise_alpha: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="The power of the counts that noise is drawn by, for vectors that do not say it.",
+            show_default="as in training",
+            metavar="ALPHA",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    svd: Annotated[
+        bool,
+        typer.Option(
+            "--svd/--no-svd",
+            help="Compare with a truncated singular value decomposition of the same rank, or not. Default: compare.",
+            metavar=FLAG,
+            rich_help_panel=MODEL,
+        ),
+    ] = True,
+    exact: Annotated[
+        bool | None,
+        typer.Option(
+            "--exact/--sampled",
+            help="Go over all cells of the matrix; or over the observed ones, and a sample of the empty ones.",
+            show_default="exact up to 400 million cells",
+            metavar=FLAG,
+            rich_help_panel=RUNTIME,
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(min=2, help="Draw N cells, if it is to be sampled.", metavar="N", rich_help_panel=RUNTIME),
+    ] = 4_000_000,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**63 - 1, help="Of the random numbers.", metavar="N", rich_help_panel=RUNTIME),
+    ] = 1,
+    top: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Show the N pairs, words and contexts that lose most.", metavar="N", rich_help_panel=OUTPUT
+        ),
+    ] = 5,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say how much of the PMI matrix vectors have kept.
+
+    Negative sampling maximises S(m), the log-likelihood of telling observed pairs from noise by the scores m = x·y.
+    No scores are better than m = pmi, and S(pmi) - S(m) = KL(p_pmi || p_m), which is 0 or more: what d
+    dimensions have lost. (For vectors of the objective cond, m = x·y - log(k p(y)).)
+
+    Figures are in nats per pair, where a pair is drawn from the mixture of observed pairs (one part) and noise pairs
+    (k parts); times k+1, they are per observed pair with its k noise pairs. Kept is 1 - KL(m) / KL(independence): 1 is
+    the whole PMI matrix, 0 is no more than the frequencies of words, which know nothing of pairs; vectors worse than
+    that have a negative figure.
+
+    For comparison, truncated SVD of the same rank: of the matrix log p(x,y)/(p(x)p(y)), with 0 where a pair was not
+    observed (its logarithm is minus infinity), and log k taken off afterwards.
+    """
+    if pairs is not None and corpus:
+        raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
+    one_blas_thread()
+    console.announce_compiling()
+    from neglm_cli.objective.joint import Joint
+    from neglm_cli.objective.svd import pmi_svd
+    from neglm_cli.objective.theorem import EXACT_CELLS, Scores, approximate
+    from neglm_cli.vectors.vectors import Vectors
+
+    progress = Progress("pmi", None)
+    trained = Vectors.load(vectors)
+    name = "standard input" if vectors == "-" else shown(vectors)
+    k, noise_alpha = _noise(trained, name, k, noise_alpha)
+    cores = thread_count(threads)
+    found, left_out = _pairs(trained, vectors, name, corpus or [], pairs, cores)
+    joint = Joint.of(found, k, noise_alpha)
+    scores = Scores.of(trained.vectors, trained.context_vectors, joint.score_offset(trained.objective))
+    all_cells = joint.cells <= EXACT_CELLS if exact is None else exact
+    drawn = None if all_cells else samples
+    model = approximate(joint, scores, drawn, seed, top, cores)
+    decomposed = None
+    if svd:
+        decomposed = approximate(joint, pmi_svd(joint, trained.size, seed, cores), drawn, seed, 0, cores)
+    summary = {
+        "vectors": name,
+        "objective": trained.objective,
+        "size": trained.size,
+        "k": k,
+        "noise_alpha": noise_alpha,
+        "words": len(trained.words),
+        "contexts": len(trained.contexts),
+        "pairs": found.total,
+        "different_pairs": len(found),
+        "pairs_left_out": left_out,
+        "samples": drawn,
+        "pmi": {"score": joint.optimum(), "divergence": 0.0, "kept": 1.0},
+        "model": _figures(joint, model),
+        "svd": decomposed and _figures(joint, decomposed),
+        "independence": {
+            "score": joint.independence(),
+            "divergence": joint.optimum() - joint.independence(),
+            "kept": 0.0,
+        },
+        "pairs_that_lose_most": _worst_pairs(found, joint, scores, model),
+        "words_that_lose_most": _worst_words(trained.words, model.by_word, top),
+        "contexts_that_lose_most": _worst_words(trained.contexts, model.by_context, top),
+        "seconds": round(progress.seconds, 3),
+    }
+    if json:
+        console.json(summary)
+    elif not quiet:
+        console.result(_as_text(summary))
+
+
+def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | None) -> tuple[int, float]:
+    """k and α: those of the training, or those that are given where it does not say."""
+    from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE
+
+    if not len(trained.contexts):
+        raise NeglmError(
+            f"{name} has no context vectors, and without them there are no scores: use vectors of `neglm embed`"
+        )
+    if trained.objective != UNKNOWN_OBJECTIVE and trained.k >= 1:
+        if k not in (None, trained.k) or noise_alpha not in (None, trained.noise_alpha):
+            raise NeglmError(
+                f"{name} was trained with k {trained.k} and noise alpha {trained.noise_alpha}: leave out --k and "
+                "--noise-alpha"
+            )
+        return trained.k, trained.noise_alpha
+    if k is None or noise_alpha is None:
+        raise NeglmError(f"{name} does not say how it was trained: give --k and --noise-alpha")
+    return k, noise_alpha
+
+
+def _pairs(
+    trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
+) -> tuple["Pairs", int]:
+    """The pairs, with the ids of the vectors; and how many were left out because there are no vectors for them."""
+    from neglm_cli.text.pair_lines import pairs_of
+    from neglm_cli.text.remembered import reopen
+    from neglm_cli.text.source import open_corpus
+
+    listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
+    named = corpus if pairs is None else [pairs]
+    source = open_corpus(named) if named else reopen(trained.files, path, threads)
+    with Progress("reading pairs" if listed else "counting pairs", source.size) as progress:
+        if listed:
+            read = pairs_of(source, progress.advance)
+            found = read.restricted(trained.words, trained.contexts)
+            left_out = read.total - found.total
+        else:
+            from neglm_cli.sgns.cooccurrence import count_pairs  # THE ONE LINE that counts the pairs of a text
+
+            found, left_out = count_pairs(source, trained, threads, progress.advance), 0
+    if not len(found):
+        raise NeglmError(f"{source.name} has no pair of a word and a context of {name}: are these its pairs?")
+    return found, left_out
+
+
+def _figures(joint: "Joint", approximation: "Approximation") -> dict[str, Any]:
+    from neglm_cli.objective.theorem import kept
+
+    return {
+        "score": approximation.score,
+        "divergence": approximation.divergence,
+        "standard_error": approximation.standard_error,
+        "kept": kept(joint, approximation.divergence),
+    }
+
+
+def _worst_pairs(pairs: "Pairs", joint: "Joint", scores: "Scores", model: "Approximation") -> list[dict[str, Any]]:
+    return [
+        {
+            "word": _text(pairs.words, row),
+            "context": _text(pairs.contexts, column),
+            "count": pairs.count(row, column),
+            "score": scores.at(row, column),
+            "pmi": joint.pmi_at(row, column),
+            "divergence": float(part),
+        }
+        for row, column, part in zip(model.rows.tolist(), model.columns.tolist(), model.parts, strict=True)
+    ]
+
+
+def _worst_words(alphabet: "Alphabet", parts: Any, top: int) -> list[dict[str, Any]]:
+    return [
+        {"word": _text(alphabet, i), "divergence": float(parts[i])}
+        for i in (-parts).argsort(kind="stable")[:top].tolist()
+        if parts[i] > 0
+    ]
+
+
+def _text(alphabet: "Alphabet", i: int) -> str:
+    return alphabet[i].decode(errors="backslashreplace")
+
+
+def _as_text(summary: dict[str, Any]) -> str:
+    lines = [
+        f"{summary['vectors']}: {summary['size']} dimensions, objective {summary['objective']}, k {summary['k']}, "
+        f"noise alpha {summary['noise_alpha']}",
+        f"  {'pairs':<16}{summary['pairs']:,}, {summary['different_pairs']:,} of them different, of "
+        f"{summary['words']:,} words and {summary['contexts']:,} contexts",
+    ]
+    if summary["pairs_left_out"]:
+        lines.append(f"  {'left out':<16}{summary['pairs_left_out']:,} pairs of words that have no vectors")
+    sample = summary["samples"]
+    cells = "all cells" if sample is None else f"the observed cells and a sample of {sample:,}"
+    lines += [f"  {'computed from':<16}{cells}", "", f"  {'nats per pair':<16}{'S':>10}{'KL':>10}{'kept':>9}"]
+    rows = [
+        ("PMI matrix", "pmi"), ("vectors", "model"), (f"SVD, rank {summary['size']}", "svd"),
+        ("independence", "independence"),
+    ]  # fmt: skip
+    lines += [_row(label, summary[key]) for label, key in rows if summary[key]]
+    if summary["pairs_that_lose_most"]:
+        lines += ["", f"  {'pairs that lose most':<{2 * NAME_WIDTH}}{'count':>9}{'m':>8}{'PMI':>8}{'KL':>10}"]
+    for pair in summary["pairs_that_lose_most"]:
+        true = "-inf" if pair["pmi"] is None else f"{pair['pmi']:.2f}"
+        names = f"{_short(pair['word']):<{NAME_WIDTH}}{_short(pair['context']):<{NAME_WIDTH}}"
+        lines.append(f"  {names}{pair['count']:>9,}{pair['score']:>8.2f}{true:>8}{pair['divergence']:>10.2e}")
+    for what in ("words", "contexts"):
+        if summary[f"{what}_that_lose_most"]:
+            lines += ["", f"  {f'{what} that lose most':<{NAME_WIDTH}}{'KL':>9}"]
+        for word in summary[f"{what}_that_lose_most"]:
+            lines.append(f"  {_short(word['word']):<{NAME_WIDTH}}{word['divergence']:>9.2e}")
+    return "\n".join(lines)
+
+
+def _row(label: str, figures: dict[str, Any]) -> str:
+    kept = "-" if figures["kept"] is None else f"{figures['kept']:.2%}"
+    error = f"  ± {figures['standard_error']:.1g}" if figures.get("standard_error") else ""
+    return f"  {label:<16}{figures['score']:>10.5f}{figures['divergence']:>10.5f}{kept:>9}{error}"
+
+
+def _short(word: str) -> str:
+    """A word for a column: not too long, and no control characters."""
+    visible = "".join(char if char.isprintable() else repr(char)[1:-1] for char in word[:NAME_WIDTH])
+    return visible if len(visible) < NAME_WIDTH else visible[: NAME_WIDTH - 2] + "…"
