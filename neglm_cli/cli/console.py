@@ -65,12 +65,15 @@ console = Console()
 
 
 class Progress:
-    """Progress through a known or unknown number of bytes: a bar on a terminal, else a line now and then."""
+    """Progress through a known or unknown number of bytes or words: a bar on a terminal, else a line now and then."""
 
-    def __init__(self, what: str, total: int | None) -> None:
+    def __init__(self, what: str, total: int | None, unit: str = "MB", done: int = 0) -> None:
         self._what = what
         self._total = total
-        self._done = 0
+        self._unit = unit  # a million bytes, words, ...
+        self._before = done  # what lay behind already at the start
+        self._done = done
+        self._detail = ""
         self._start = time.monotonic()
         self._next = self._start + (FIRST_DRAWING if sys.stderr.isatty() else REPORT_EVERY)
         self._bar: Any = None
@@ -79,8 +82,9 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def advance(self, amount: int) -> None:
+    def advance(self, amount: int, detail: str = "") -> None:
         self._done += amount
+        self._detail = detail
         now = time.monotonic()
         if console.quiet or now < self._next:
             return
@@ -88,7 +92,7 @@ class Progress:
             self._draw()
         else:
             self._next = now + REPORT_EVERY
-            console.note(self._line(now - self._start))
+            console.note(self._line())
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._bar is not None:
@@ -98,22 +102,30 @@ class Progress:
     def seconds(self) -> float:
         return time.monotonic() - self._start
 
+    @property
+    def rate(self) -> float:
+        """Per second, since the start."""
+        return (self._done - self._before) / max(self.seconds, 1e-9)
+
     def _draw(self) -> None:
         if self._bar is None:
             from rich.console import Console as RichConsole
-            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
 
-            text = TextColumn("{task.description}")
-            columns = (text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
             self._bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
             self._task = self._bar.add_task(self._what, total=self._total)
             self._bar.start()
-        self._bar.update(self._task, completed=self._done)
+        self._bar.update(self._task, completed=self._done, description=self._so_far())
 
-    def _line(self, seconds: float) -> str:
-        rate = self._done / seconds
-        line = f"{self._what}: {self._done / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s"
-        if self._total:
-            line += f", {self._done / self._total:.0%}, {(self._total - self._done) / rate:,.0f} s to go"
-        return line
+    def _line(self) -> str:
+        if not self._total:
+            return self._so_far()
+        left = (self._total - self._done) / max(self.rate, 1e-9)
+        return f"{self._so_far()}, {self._done / self._total:.0%}, {left:,.0f} s to go"
+
+    def _so_far(self) -> str:
+        digits = 0 if self._unit == "MB" else 1
+        done, rate = (f"{value / 1e6:,.{digits}f} {self._unit}" for value in (self._done, self.rate))
+        return f"{self._what}: {done}, {rate}/s" + (f", {self._detail}" if self._detail else "")

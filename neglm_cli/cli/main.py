@@ -1,7 +1,6 @@
 """`neglm`: runs a subcommand and turns whatever goes wrong into one line and an exit code."""
 
 import os
-import signal
 import sys
 import traceback
 
@@ -9,33 +8,20 @@ import typer
 
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
+from neglm_cli.cli.signals import Terminated, calm, watch
 from neglm_cli.errors import NeglmError, shown
 
 # isort: off
-from neglm_cli.cli import vocab, nearest, analogy, eval, pmi, export, import_, info  # noqa: F401  (in the order of --help)
+from neglm_cli.cli import vocab, embed, eval, nearest, analogy, pmi, export, import_, info  # noqa: F401  (as in --help)
 # isort: on
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 SIGNALLED = 128  # plus the number of the signal
-TRY_AGAIN = 5.0  # seconds; cleaning up takes less
-
-
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP: an exception, so that unfinished files are removed on the way out."""
-
-
-def _terminate(number: int, frame: object) -> None:
-    """Raise; and again after a while, in case that was where exceptions get lost (a finalizer, a callback)."""
-    signal.signal(signal.SIGALRM, lambda alarm, frame: _terminate(number, frame))
-    signal.setitimer(signal.ITIMER_REAL, TRY_AGAIN)
-    raise Terminated(number)
 
 
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
-            signal.signal(number, _terminate)
+    watch()
     try:
         code = app(arguments, prog_name="neglm", standalone_mode=False)
         sys.stdout.flush()
@@ -58,7 +44,7 @@ def run(arguments: list[str]) -> int:
         where = shown(str(error.filename)) if error.filename else "standard output"
         _explain(f"cannot use {where}: {error.strerror or error}")
     except Terminated as signalled:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        calm()
         console.error("terminated")
         return SIGNALLED + int(signalled.args[0])
     except Exception as error:

@@ -9,6 +9,7 @@ from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
+    MODEL,
     OUTPUT,
     RUNTIME,
     Debug,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.vectors.vectors import Vectors
 
-MODEL = "Model"
 NAME_WIDTH = 24  # characters of a word in the tables
 
 
@@ -223,7 +223,7 @@ def _pairs(
             found = read.restricted(trained.words, trained.contexts)
             left_out = read.total - found.total
         else:
-            from neglm_cli.sgns.cooccurrence import count_pairs  # THE ONE LINE that counts the pairs of a text
+            from neglm_cli.sgns.cooccurrence import count_pairs
 
             found, left_out = count_pairs(source, trained, threads, progress.advance), 0
     if not len(found):

@@ -1,7 +1,7 @@
 """A table of pairs as training sees it: pairs drawn from it, as often as they were counted."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
@@ -26,19 +26,10 @@ class PairSource:
         key = stream(self._seed, PAIR, epoch)
         for first in range(start, self.length, STRETCH):
             end = min(first + STRETCH, self.length)
-            yield Stretch(end, _Draws(self._table, self._rows, self._columns, first, end, key))
+            yield Stretch(end, partial(self._draw, first, end, key))
 
-
-class _Draws(NamedTuple):
-    table: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    begin: int
-    end: int
-    key: np.uint64
-
-    def __call__(self) -> Windows:
-        return Windows(*draw_pairs(*self))
+    def _draw(self, first: int, end: int, key: np.uint64) -> Windows:
+        return Windows(*draw_pairs(self._table, self._rows, self._columns, first, end, key))
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Text as training sees it: stretches of a corpus, thinned out, each with its windows."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,20 +19,27 @@ from neglm_cli.text.vocabulary import Vocabulary
 STRETCH = 1 << 16  # words of the corpus, ends of line among them
 
 
-def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> tuple[Alphabet, np.ndarray]:
-    """The words that get vectors, and the row of every id of the vocabulary (NO_WORD and BREAK among them): int32."""
-    row_of = np.full(len(vocabulary), NO_WORD, np.int32)
+def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
+    """The words that get vectors: all that are frequent enough, but for `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
-    unknown, end_of_line = vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)
-    chosen[[unknown, end_of_line]] = False
+    special = [vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)]
+    chosen[special] = False
     if not chosen.any():
-        others = np.delete(vocabulary.counts, [unknown, end_of_line])
-        most = f"the most frequent one occurs {others.max():,} times" if len(others) else "the vocabulary has none"
+        others = np.delete(vocabulary.counts, special)
+        most = f"the most frequent one occurs {others.max():,} times" if len(others) else "there are none at all"
         raise NeglmError(f"--min-count {min_count} leaves no words: {most}")
     ids = np.flatnonzero(chosen)
-    row_of[ids] = np.arange(len(ids))
-    row_of[end_of_line] = BREAK
-    return Alphabet.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids]), row_of
+    return Alphabet.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids])
+
+
+def encoding(words: Alphabet) -> tuple[Alphabet, np.ndarray]:
+    """The alphabet to encode a text with, and the row that each of its ids means: int32, NO_WORD and BREAK at the end.
+
+    It has only the words with vectors, so what these see of a text depends on nothing else, and a run can go on
+    without the vocabulary it started with.
+    """
+    alphabet = Alphabet.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
+    return alphabet, np.append(np.arange(len(words)), [NO_WORD, BREAK]).astype(np.int32)
 
 
 class _Kept(NamedTuple):
@@ -81,7 +89,8 @@ class TextSource:
             words = np.concatenate([part.words for part in around])
             places = np.concatenate([part.places for part in around])
             begin = len(around[0].words)
-            yield Stretch(piece.end, _Finding(words, places, begin, begin + len(piece.words), window, key))
+            find = partial(_find, words, places, begin, begin + len(piece.words), window, key)
+            yield Stretch(piece.end, find)
             if after is None:
                 return
             before, piece = piece, after
@@ -101,15 +110,5 @@ class TextSource:
                 pieces = []
 
 
-class _Finding(NamedTuple):
-    """The windows around words[begin:end], still to be found."""
-
-    words: np.ndarray
-    places: np.ndarray
-    begin: int
-    end: int
-    window: int
-    key: np.uint64
-
-    def __call__(self) -> Windows:
-        return Windows(*find_windows(*self))
+def _find(words: np.ndarray, places: np.ndarray, begin: int, end: int, window: int, key: np.uint64) -> Windows:
+    return Windows(*find_windows(words, places, begin, end, window, key))

@@ -129,7 +129,7 @@ def _halvings() -> list[tuple[list[int], list[int]]]:
     """The lanes of two vectors side by side that each round adds, chosen so that a shuffle is one instruction."""
     rounds = []
     if LANES == 16:
-        rounds.append(_pick([range(0, 8), range(16, 24)], 8))
+        rounds.append(_pick([range(8), range(16, 24)], 8))
     quarters = [range(start, start + 4) for start in range(0, 2 * LANES, 8)]
     rounds.append(_pick(quarters, 4))
     rounds.append(_pick([range(s + v, s + v + 2) for s in range(0, LANES, 4) for v in (0, LANES)], 2))
@@ -310,9 +310,7 @@ class _Tile(_Code):
             slots = [[build.add(build.mul(number, _index(N)), _index(j)) for j in range(N)] for number in numbers]
             g = [[self.broadcast(self.item(self.gradients, slot)) for slot in of_one] for of_one in slots]
             with self.each_chunk() as offset:
-                x_places, y_places = (
-                    [build.add(start, offset) for start in starts] for starts in (x_starts, y_starts)
-                )
+                x_places, y_places = ([build.add(start, offset) for start in starts] for starts in (x_starts, y_starts))
                 xs = [self.load(self.inputs, place) for place in x_places]
                 ys = [self.load(self.outputs, place) for place in y_places]
                 new_xs = [[x, constant(0.0)] for x in xs]  # two sums each: neither waits long for its last term
@@ -331,10 +329,9 @@ class _Tile(_Code):
 
 # Plans of several windows lie in the rows of 2-d arrays: the argument that says which row it is.
 ROW_OF = {"x_rows": "window", "y_rows": "tile", "positive": "tile", "total": "tile", "offsets": "tile"}
-SCALARS = {
-    "window": types.int64, "tile": types.int64, "x_base": types.int64, "y_base": types.int64, "chunks": types.int64, "contexts": types.int64, "rate": types.float32,
-    "scores_start": types.int64, "scores_stride": types.int64, "parts": types.int64,
-}  # fmt: skip
+SCALARS = dict.fromkeys(
+    ("x_base", "y_base", "chunks", "window", "contexts", "tile", "scores_start", "scores_stride", "parts"), types.int64
+) | {"rate": types.float32}
 
 
 def _tile(emit: Callable[[_Tile], None], **arguments: Any) -> tuple[Any, Any]:
@@ -350,8 +347,8 @@ def _tile(emit: Callable[[_Tile], None], **arguments: Any) -> tuple[Any, Any]:
 
 @intrinsic
 def train_tile(
-    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total, offsets,
-    rate, gradients, losses,
+    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total,
+    offsets, rate, gradients, losses,
 ):  # fmt: skip
     """Train one tile in place.
 
@@ -380,7 +377,8 @@ def score_part(
 ):  # fmt: skip
     """What some dimensions of the rows add to the scores of a tile: written to scores[scores_start:], N per context."""
     return _tile(
-        lambda code: code.write_scores(code.scores, code.scores_start), inputs=inputs, outputs=outputs, x_base=x_base, y_base=y_base, chunks=chunks,
+        lambda code: code.write_scores(code.scores, code.scores_start),
+        inputs=inputs, outputs=outputs, x_base=x_base, y_base=y_base, chunks=chunks,
         window=window, x_rows=x_rows, contexts=contexts, tile=tile, y_rows=y_rows, scores=scores,
         scores_start=scores_start,
     )  # fmt: skip
@@ -388,8 +386,8 @@ def score_part(
 
 @intrinsic
 def train_part(
-    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total, offsets,
-    rate, gradients, losses, scores, scores_start, scores_stride, parts,
+    typingctx, inputs, outputs, x_base, y_base, chunks, window, x_rows, contexts, tile, y_rows, positive, total,
+    offsets, rate, gradients, losses, scores, scores_start, scores_stride, parts,
 ):  # fmt: skip
     """Like `train_tile`, for some dimensions of the rows, with scores that are the sum of `parts` parts, each
     scores_stride behind the one before; see `score_part`."""
@@ -424,4 +422,3 @@ def prefetch_row(typingctx, matrix, start, chunks):
         return context.get_dummy_value()
 
     return signature, codegen
-

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.objective.noise import alias_table, probabilities
-from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.objective.offsets import train_offsets
+from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch
 from neglm_cli.sgns.tables import Tables
@@ -21,7 +21,7 @@ LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay e
 QUEUED = 2  # stretches that wait for each thread
 
 
-class Diverged(NeglmError):
+class DivergedError(NeglmError):
     """The vectors are lost: some of their numbers are none."""
 
 
@@ -51,7 +51,7 @@ class Trainer:
         self._team = ThreadPoolExecutor(settings.threads)
         self._workers = ThreadPoolExecutor(1) if settings.deterministic else self._team
 
-    def run(self) -> Iterator[Trained]:
+    def run(self) -> Generator[Trained, None, None]:
         """Train to the end; gives the result of each stretch in turn. If it is left early, `done` is right all the
         same: what threads have begun is finished, what waits is dropped."""
         settings = self._settings
@@ -82,7 +82,7 @@ class Trainer:
         end, task = self._pending.popleft()
         trained = task.result()
         if not math.isfinite(trained.loss):
-            raise Diverged(
+            raise DivergedError(
                 f"the loss is no longer a number after {end:,} of {self.total:,} words: "
                 f"a learning rate of {self._settings.lr:g} is too high; use a smaller --lr"
             )
@@ -95,8 +95,8 @@ class Trainer:
         key = stream(settings.seed, NOISE, epoch)
         drawn = draw_noise(windows.places, self._noise, key, settings.k)
         arguments = (
-            tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size, windows.starts, windows.contexts, windows.targets, drawn,
-            settings.k, self._offsets, rate,
+            tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size,
+            windows.starts, windows.contexts, windows.targets, drawn, settings.k, self._offsets, rate,
         )  # fmt: skip
         if not settings.deterministic:
             return Trained(train(*arguments), windows.pairs)
@@ -104,4 +104,5 @@ class Trainer:
         most = int(np.diff(windows.starts).max(initial=0))
         shared = shared_by_threads(threads, settings.k, most)
         team = [self._team.submit(train_in_step, *arguments, thread, threads, *shared) for thread in range(threads)]
-        return Trained([member.result() for member in team][0], windows.pairs)
+        losses = [member.result() for member in team]
+        return Trained(losses[0], windows.pairs)  # they are all the same

@@ -126,7 +126,11 @@ def train(inputs, outputs, row_size, starts, contexts, targets, drawn, k, offset
     most = np.diff(starts).max() if windows else 0
     x_rows = np.empty((1, most), np.int64)
     y_rows = np.empty((tiles, N), np.int64)
-    positive, total, offsets = np.zeros((tiles, N), np.float32), np.empty((tiles, N), np.float32), np.zeros((tiles, N), np.float32)
+    positive, total, offsets = (
+        np.zeros((tiles, N), np.float32),
+        np.empty((tiles, N), np.float32),
+        np.zeros((tiles, N), np.float32),
+    )
     positive[0, 0] = 1
     gradients = np.empty((most + 1) * N, np.float32)
     for window in range(windows):
@@ -208,8 +212,8 @@ def train_in_step(
             size = starts[window + 1] - starts[window]
             for tile in range(tiles):
                 train_part(
-                    inputs, outputs, x_base, y_base, chunks, place, x_rows, size, place * tiles + tile, y_rows, positive,
-                    total, offsets, rate, gradients, losses, scores,
+                    inputs, outputs, x_base, y_base, chunks, place, x_rows, size, place * tiles + tile, y_rows,
+                    positive, total, offsets, rate, gradients, losses, scores,
                     half + ((window - first) * tiles + tile) * tile_scores, batch_scores, threads,
                 )  # fmt: skip
     return losses.sum()

@@ -65,9 +65,9 @@ def find_windows(words, places, begin, end, window, key):
             continue
         reach = 1 + np.int64(below(draw(key, np.uint64(places[centre])), np.uint64(window)))
         left = right = centre
-        while left > max(0, centre - reach) and words[left - 1] != BREAK:
+        while left > 0 and centre - left < reach and words[left - 1] != BREAK:
             left -= 1
-        while right < min(words.size - 1, centre + reach) and words[right + 1] != BREAK:
+        while right + 1 < words.size and right - centre < reach and words[right + 1] != BREAK:
             right += 1
         for i in range(left, centre):
             contexts[size] = words[i]

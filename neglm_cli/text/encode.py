@@ -1,4 +1,4 @@
-"""Text to word ids, with a finished vocabulary."""
+"""Text to word ids, with a finished vocabulary: any alphabet that has `<unk>` and `<eos>`."""
 
 import queue
 from collections.abc import Iterator
@@ -6,17 +6,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.source import Block, Corpus, Range
 from neglm_cli.text.table import Scratch
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
-from neglm_cli.text.vocabulary import Vocabulary
 
 
 class Encoder:
     """Gives ids for words; any number of threads may use one."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Alphabet) -> None:
         self.table = vocabulary.table
         self.unknown = vocabulary.id(UNKNOWN)
         self.end_of_line = vocabulary.id(END_OF_LINE)

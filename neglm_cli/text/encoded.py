@@ -23,11 +23,11 @@ import xxhash
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import cache_home
 from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.remembered import fingerprint, path_relative_to
 from neglm_cli.text.source import Corpus, FilesRead, Range
-from neglm_cli.text.vocabulary import Vocabulary
 
 KIND = "encoded corpus"
 ID_SIZE = 4  # bytes
@@ -56,7 +56,7 @@ def default_cache() -> Path:
 
 
 def open_encoded(
-    corpus: Corpus, vocabulary: Vocabulary, threads: int, cache: Path | None, announce: Announce
+    corpus: Corpus, vocabulary: Alphabet, threads: int, cache: Path | None, announce: Announce
 ) -> EncodedCorpus:
     """The corpus as ids; `cache` None for no copy that stays. `announce` is told what is written or used."""
     encoder = Encoder(vocabulary)
@@ -103,7 +103,7 @@ class MappedCursor:
 
 
 def _cached(
-    corpus: Corpus, vocabulary: Vocabulary, encoder: Encoder, threads: int, cache: Path, announce: Announce
+    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, cache: Path, announce: Announce
 ) -> MappedCorpus:
     path = cache / _copy_name(corpus, vocabulary)
     if path.exists():
@@ -126,7 +126,7 @@ def _cached(
 
 
 def _temporary(
-    corpus: Corpus, vocabulary: Vocabulary, encoder: Encoder, threads: int, announce: Announce
+    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, announce: Announce
 ) -> MappedCorpus:
     """A copy for this run only."""
     directory = Path(tempfile.mkdtemp(prefix="neglm-"))
@@ -141,7 +141,7 @@ def _temporary(
     return mapped
 
 
-def _copy_name(corpus: Corpus, vocabulary: Vocabulary) -> str:
+def _copy_name(corpus: Corpus, vocabulary: Alphabet) -> str:
     """One name for one list of files and one vocabulary."""
     paths = [os.path.realpath(source.path) for source in corpus.sources]
     key = xxhash.xxh3_64_hexdigest("\0".join([vocabulary.identity, *paths]).encode())
@@ -149,7 +149,7 @@ def _copy_name(corpus: Corpus, vocabulary: Vocabulary) -> str:
     return f"{stem}-{key}.ids"
 
 
-def _made_from(fields: dict[str, Any], corpus: Corpus, vocabulary: Vocabulary, threads: int) -> bool:
+def _made_from(fields: dict[str, Any], corpus: Corpus, vocabulary: Alphabet, threads: int) -> bool:
     """Whether a copy is of this corpus. Unchanged size and time of change are taken for an unchanged file,
     as make and git do; otherwise its contents decide."""
     if fields["vocabulary"] != vocabulary.identity or len(fields["corpus"]) != len(corpus.sources):
@@ -169,7 +169,7 @@ def _modified(corpus: Corpus) -> list[int]:
 
 
 def _write_copy(
-    corpus: Corpus, vocabulary: Vocabulary, encoder: Encoder, threads: int, path: Path, announce: Announce
+    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, path: Path, announce: Announce
 ) -> None:
     files = FilesRead(corpus)
     fields: dict[str, Any] = {

@@ -65,9 +65,7 @@ def corpus_state(file: dict[str, Any]) -> str:
 
 
 def _not_the_same(path: str, state: str, home: str) -> NeglmError:
-    return NeglmError(
-        f"{path}, the corpus of {home}, has {state}: name a corpus, or make {home} again with `neglm vocab`"
-    )
+    return NeglmError(f"{path}, the corpus of {home}, has {state}: name a corpus, or make {home} again")
 
 
 def fingerprint(source: Source, threads: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
+from neglm_cli.store.container import Matrix
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.remembered import path_from, path_relative_to
 
@@ -34,29 +35,7 @@ class Vectors:
 
     def save(self, path: str) -> str:
         """Write the file; returns the checksum that names it."""
-        return self.save_with(path, self.vectors, self.context_vectors)
-
-    def save_with(self, path: str, vectors: np.ndarray | Matrix, context_vectors: np.ndarray | Matrix) -> str:
-        """Write the file with these matrices, which may lie elsewhere: those that training is at."""
-        fields = {
-            "arguments": self.arguments,
-            "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
-            "objective": self.objective,
-            "k": self.k,
-            "noise_alpha": self.noise_alpha,
-            "progress": self.progress,
-        }
-        tensors = {
-            "words": self.words.words,
-            "offsets": self.words.offsets,
-            "counts": self.words.counts,
-            "vectors": vectors,
-            "context_words": self.contexts.words,
-            "context_offsets": self.contexts.offsets,
-            "context_counts": self.contexts.counts,
-            "contexts": context_vectors,
-        }
-        return container.write(path, KIND, fields, tensors)
+        return write_vectors(path, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
     @classmethod
     def load(cls, path: str) -> "Vectors":
@@ -83,6 +62,41 @@ class Vectors:
             words, vectors, contexts, context_vectors,
             fields["objective"], fields["k"], fields["noise_alpha"], fields["arguments"], files, fields["progress"],
         )  # fmt: skip
+
+
+def write_vectors(
+    path: str,
+    words: Alphabet,
+    vectors: np.ndarray | Matrix,
+    contexts: Alphabet,
+    context_vectors: np.ndarray | Matrix,
+    objective: str,
+    k: int,
+    noise_alpha: float,
+    arguments: dict[str, Any],
+    files: list[dict[str, Any]],
+    progress: dict[str, Any],
+) -> str:
+    """Write a file of vectors, whose matrices need not be arrays; returns the checksum that names it."""
+    fields = {
+        "arguments": arguments,
+        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
+        "objective": objective,
+        "k": k,
+        "noise_alpha": noise_alpha,
+        "progress": progress,
+    }
+    tensors = {
+        "words": words.words,
+        "offsets": words.offsets,
+        "counts": words.counts,
+        "vectors": vectors,
+        "context_words": contexts.words,
+        "context_offsets": contexts.offsets,
+        "context_counts": contexts.counts,
+        "contexts": context_vectors,
+    }
+    return container.write(path, KIND, fields, tensors)
 
 
 NO_CONTEXTS = Alphabet(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))

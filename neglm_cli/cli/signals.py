@@ -1,0 +1,42 @@
+"""SIGTERM and SIGHUP as exceptions, so that unfinished files are removed on the way out."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+TRY_AGAIN = 5.0  # seconds; cleaning up takes less
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP; its argument is the number."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Raise; and again after a while, in case that was where exceptions get lost (a finalizer, a callback)."""
+    signal.signal(signal.SIGALRM, lambda alarm, frame: _terminate(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, TRY_AGAIN)
+    raise Terminated(number)
+
+
+def watch() -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+            signal.signal(number, _terminate)
+
+
+def calm() -> None:
+    """What had to be raised has arrived."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Signals wait: for the saving of what would be lost."""
+    calm()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,69 @@
+"""The pairs of a text: those that training on it would see in its first epoch."""
+
+from collections.abc import Callable
+from dataclasses import fields
+
+import numpy as np
+
+from neglm_cli.kernels import kernel
+from neglm_cli.sgns.settings import Settings
+from neglm_cli.sgns.source import Stretch
+from neglm_cli.sgns.textsource import TextSource, encoding
+from neglm_cli.text.encoded import open_encoded
+from neglm_cli.text.pairs import Pairs, add_up
+from neglm_cli.text.parallel import ordered_map
+from neglm_cli.text.source import Corpus
+from neglm_cli.vectors.vectors import Vectors
+
+MERGED_AT_ONCE = 1 << 22  # pairs
+
+
+def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None]) -> Pairs:
+    """How often a context's word stands with a target, in windows drawn as these vectors were trained."""
+    alphabet, row_of = encoding(vectors.words)
+    known = {field.name for field in fields(Settings)}
+    settings = Settings(**{name: value for name, value in vectors.arguments.items() if name in known})
+    encoded = open_encoded(corpus, alphabet, threads, None, lambda sentence: None)
+    source = TextSource(encoded, row_of, vectors.words.counts, settings)
+
+    def count(stretch: Stretch) -> tuple[int, np.ndarray, np.ndarray]:
+        windows = stretch.windows()
+        keys = pair_keys(windows.starts, windows.contexts, windows.targets, len(vectors.contexts))
+        return stretch.end, *add_up(keys, np.ones(len(keys), np.int64))
+
+    pending: list[tuple[np.ndarray, np.ndarray]] = []
+    size = merged = position = 0
+    for end, keys, counts in ordered_map(count, source.stretches(0, 0), threads):
+        pending.append((keys, counts))
+        size += len(keys)
+        if size > 2 * merged + MERGED_AT_ONCE:
+            pending = [_merge(pending)]
+            size = merged = len(pending[0][0])
+        if corpus.size:
+            progress((end - position) * corpus.size // encoded.length)
+        position = end
+    keys, counts = _merge(pending)
+    return Pairs(
+        vectors.words,
+        vectors.contexts,
+        keys // len(vectors.contexts),
+        keys % len(vectors.contexts),
+        counts,
+        vectors.files,
+    )
+
+
+def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return add_up(np.concatenate([keys for keys, _ in parts]), np.concatenate([counts for _, counts in parts]))
+
+
+@kernel
+def pair_keys(starts, contexts, targets, size):
+    """x · size + y of every pair of a context x and a target y."""
+    keys = np.empty(contexts.size, np.int64)
+    for window in range(targets.size):
+        for i in range(starts[window], starts[window + 1]):
+            keys[i] = np.int64(contexts[i]) * size + targets[window]
+    return keys
