@@ -84,8 +84,8 @@ def main() -> None:
         sys.exit("gensim is not installed: pip install gensim")
     sizes = [int(size) for size in options.sizes.split(",")]
     print(
-        f"{corpus.name}, {corpus.stat().st_size:,} bytes; gensim {gensim.__version__}; Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores, {platform.machine()}\n",
+        f"{corpus.name}, {corpus.stat().st_size:,} bytes; gensim {gensim.__version__}; "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}\n",
         flush=True,
     )
     with tempfile.TemporaryDirectory() as directory:

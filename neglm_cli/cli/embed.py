@@ -27,7 +27,7 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.sgns.job import Job
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 DEFAULT_VOCABULARY = "vocab.safetensors"
 PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
 COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
-CHECKPOINT_EVERY = 60.0  # seconds, at least
-CHECKPOINT_SHARE = 20  # and so many times the time that writing one takes
+CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 
 
 def _refuse_alpha(value: float | None) -> None:
@@ -244,6 +243,15 @@ def embed(
             rich_help_panel=RUNTIME,
         ),
     ] = False,
+    checkpoint: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Write the state for --resume every N seconds; less often if writing takes long.",
+            metavar="N",
+            rich_help_panel=RUNTIME,
+        ),
+    ] = 60,
     json: Json = False,
     threads: Threads = None,
     quiet: Quiet = False,
@@ -270,6 +278,7 @@ def embed(
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     _check_usage(given, corpus or [], vocab, pairs, init, resume, output)
+    check_writable(output)
     one_blas_thread()
     console.announce_compiling()
     with ExitStack() as copies:
@@ -283,7 +292,7 @@ def embed(
             job = _new_job(corpus or [], vocab, pairs, settings, cache, copies)
             if init is not None:
                 _start_from(job, init)
-        _show(_train(job, output), output, json, quiet)
+        _show(_train(job, output, checkpoint), output, json, quiet)
 
 
 def _check_usage(
@@ -461,7 +470,7 @@ def _refuse_changes(settings: "Settings", given: dict[str, Any]) -> None:
 # --- training -----------------------------------------------------------------------------------------
 
 
-def _train(job: "Job", output: str) -> dict[str, Any]:
+def _train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
     """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
     state = "" if output in STANDARD_OUTPUT else output + PARTIAL
     if state and not job.done and os.path.exists(state):
@@ -482,7 +491,7 @@ def _train(job: "Job", output: str) -> dict[str, Any]:
                     loss, pairs = loss + trained.loss, pairs + trained.pairs
                     progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
                     job.done = trainer.done
-                    due = time.monotonic() - last_saved > max(CHECKPOINT_EVERY, CHECKPOINT_SHARE * took)
+                    due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
                     if state and due and job.done < job.total:
                         started = time.monotonic()
                         for finished in trainer.settle():

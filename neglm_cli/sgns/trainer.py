@@ -79,14 +79,15 @@ class Trainer:
             yield self._finish()
 
     def _finish(self) -> Trained:
-        end, task = self._pending.popleft()
-        trained = task.result()
+        end, task = self._pending[0]
+        trained = task.result()  # an interrupt may come here: the task is finished all the same, and counted later
         if not math.isfinite(trained.loss):
             raise DivergedError(
                 f"the loss is no longer a number after {end:,} of {self.total:,} words: "
                 f"a learning rate of {self._settings.lr:g} is too high; use a smaller --lr"
             )
         self.done = end
+        self._pending.popleft()
         return trained
 
     def _train(self, stretch: Stretch, epoch: int, rate: np.float32) -> Trained:

@@ -1,5 +1,6 @@
 """Output files are there whole or not at all: written beside their place, fsynced, then renamed."""
 
+import errno
 import os
 import stat
 import sys
@@ -17,6 +18,19 @@ STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
 def write_error(name: str, error: OSError) -> NeglmError:
     """The sentence for an output that could not be written."""
     return NeglmError(f"cannot write {shown(name)}: {error.strerror or error}; nothing was changed")
+
+
+def check_writable(path: str) -> None:
+    """Say before a long work what could only go wrong at its end."""
+    if path in STANDARD_OUTPUT:
+        return
+    directory = os.path.dirname(os.path.realpath(path))
+    if not path or os.path.isdir(path) or path.endswith(os.sep):
+        raise NeglmError(f"cannot write {shown(path)}: that is not the name of a file")
+    if not os.path.isdir(directory):
+        raise write_error(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    if not os.access(directory, os.W_OK):
+        raise write_error(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
 @contextmanager

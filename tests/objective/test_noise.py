@@ -11,7 +11,7 @@ from neglm_cli.objective.random import draw
 
 
 @kernel
-def histogram(table, key, count):
+def histogram(table: np.ndarray, key: np.uint64, count: int) -> np.ndarray:
     found = np.zeros(table.size, np.int64)
     for i in range(count):
         found[draw_word(table, draw(key, np.uint64(i)))] += 1

@@ -12,7 +12,7 @@ numbers = st.integers(0, 2**64 - 1)
 
 
 @kernel
-def compiled(key, counters, limit):
+def compiled(key: np.uint64, counters: np.ndarray, limit: np.uint64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     bits = np.empty(counters.size, np.uint64)
     limited = np.empty(counters.size, np.uint64)
     units = np.empty(counters.size, np.float32)
@@ -47,7 +47,7 @@ def test_kernels_numpy_and_integers_agree(key: int, counters: list[int], limit: 
     assert limited.tolist() == below(by_numpy, np.uint64(limit)).tolist()
     assert (limited < limit).all()
     assert units.tolist() == unit(by_numpy).tolist()
-    assert ((0 <= units) & (units < 1)).all()
+    assert ((units >= 0) & (units < 1)).all()
 
 
 def test_streams_differ_by_seed_purpose_and_epoch() -> None:

@@ -41,13 +41,15 @@ def train_tile(
     return loss_of(s, positive, total)
 
 
-def find_windows(words: list[int], places: list[int], begin: int, end: int, window: int, seed: int) -> Iterator[tuple[int, list[int], int]]:
+def find_windows(
+    words: list[int], places: list[int], begin: int, end: int, window: int, seed: int
+) -> Iterator[tuple[int, list[int], int]]:
     """Target, contexts and place of each window, one after the other."""
     key = stream(seed, WINDOW)
     for centre in range(begin, end):
         if words[centre] == BREAK:
             continue
-        bits = int(draw(np.array([key]), np.uint64(places[centre]))[0])
+        bits = int(draw(np.array([key]), np.array([places[centre]], np.uint64))[0])
         reach = 1 + ((bits >> 32) * window >> 32)
         contexts: list[int] = []
         for step in (-1, 1):

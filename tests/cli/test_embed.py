@@ -1,0 +1,315 @@
+"""`neglm embed` as a user runs it."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.vectors.vectors import Vectors
+from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.sgns.making import some_text
+
+SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
+NOTES = ("compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in")
+
+
+def sentence(stderr: bytes) -> str:
+    """The error message: the only line that is no note."""
+    lines = [line for line in stderr.split(b"\n") if not line.decode().startswith(NOTES)]
+    return one_sentence(b"\n".join(lines))
+
+
+@pytest.fixture
+def corpus(workplace: Path) -> Path:
+    path = workplace / "corpus.txt"
+    path.write_bytes(some_text(5000))
+    return path
+
+
+def summary(neglm: Neglm, *arguments: str, **options: Any) -> dict[str, Any]:
+    result = json.loads(neglm("embed", *arguments, "--json", **options).stdout)
+    assert isinstance(result, dict)
+    return result
+
+
+def test_the_two_lines(neglm: Neglm, corpus: Path) -> None:
+    """A vocabulary, then vectors, without naming the corpus again: it is said which one it is."""
+    neglm("vocab", "corpus.txt")
+    result = neglm("embed", "--size", "10", NEGLM_CACHE="cache")
+    assert b"training on corpus.txt, the corpus of the vocabulary" in result.stderr
+    assert result.stdout.startswith(b"vectors.safetensors: ")
+    vectors = Vectors.load("vectors.safetensors")
+    assert vectors.vectors.shape == vectors.context_vectors.shape == (len(vectors.words), 10)
+    assert (vectors.words.counts >= 5).all()
+    assert list(vectors.words) == list(vectors.contexts)
+    assert not {b"<unk>", b"<eos>"} & set(vectors.words)
+    assert np.isfinite(vectors.vectors).all()
+    assert abs(vectors.context_vectors).max() > 0.01
+    assert (vectors.objective, vectors.k, vectors.noise_alpha) == ("pmi", 5, 0.75)
+    assert vectors.arguments == {
+        "size": 10, "window": 5, "k": 5, "sample": 1e-3, "noise_alpha": 0.75, "min_count": 5, "epochs": 5, "lr": 0.025,
+        "objective": "pmi", "exact": False, "seed": 1, "threads": len(os.sched_getaffinity(0)), "deterministic": False,
+        "pairs": False,
+    }  # fmt: skip
+    assert vectors.progress["done"] == vectors.progress["total"] == 5 * (5000 + corpus.read_bytes().count(b"\n"))
+    assert vectors.files[0]["path"] == "corpus.txt"
+    assert len(list(Path("cache").iterdir())) == 1
+    assert sorted(os.listdir()) == ["cache", "corpus.txt", "vectors.safetensors", "vocab.safetensors"]
+
+
+def test_word2vec_names_and_no_vocabulary(neglm: Neglm, corpus: Path) -> None:
+    found = summary(neglm, "corpus.txt", *SMALL, "--iter", "3", "--negative", "7", "--window", "2", "--sample", "0")
+    assert found["epochs"] == 3
+    arguments = Vectors.load("vectors.safetensors").arguments
+    assert (arguments["epochs"], arguments["k"], arguments["window"], arguments["sample"]) == (3, 7, 2, 0)
+
+
+def test_compressed_and_piped_text_give_the_same(neglm: Neglm, corpus: Path) -> None:
+    same = (*SMALL, "--threads", "1", "-o")
+    neglm("embed", "corpus.txt", *same, "plain")
+    Path("corpus.gz").write_bytes(gzip.compress(corpus.read_bytes()))
+    neglm("embed", "corpus.gz", *same, "compressed")
+    neglm("embed", "-", *same, "piped", stdin=corpus.read_bytes())
+    neglm("embed", "corpus.txt", *same[:-1], "--cache", "-o", "cached", NEGLM_CACHE="cache")
+    plain = Vectors.load("plain")
+    for name in ("compressed", "piped", "cached"):
+        other = Vectors.load(name)
+        np.testing.assert_array_equal(other.vectors, plain.vectors)
+        np.testing.assert_array_equal(other.context_vectors, plain.context_vectors)
+    assert Vectors.load("piped").files[0]["path"] is None
+
+
+def test_deterministic(neglm: Neglm, corpus: Path) -> None:
+    """The same bytes with two threads, at every run."""
+    options = (*SMALL, "--deterministic", "--threads", "2", "-o")
+    for name in ("one", "two"):
+        neglm("embed", "corpus.txt", *options, name)
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+    neglm("embed", "corpus.txt", *options, "three", "--seed", "2")
+    assert (Vectors.load("one").vectors != Vectors.load("three").vectors).any()
+
+
+def test_init(neglm: Neglm, corpus: Path) -> None:
+    neglm("embed", "corpus.txt", *SMALL, "-o", "first")
+    Path("more.txt").write_bytes(corpus.read_bytes() + b"new words here\n" * 10)
+    nothing = (*SMALL, "--epochs", "1", "--lr", "1e-12", "--sample", "1e-9")
+    result = neglm("embed", "more.txt", *nothing, "--init", "first", "-o", "second")
+    first, second = Vectors.load("first"), Vectors.load("second")
+    assert f"{len(first.words)} of {len(first.words) + 3} words start from first".encode() in result.stderr
+    for word in first.words:
+        one, other = first.words.id(word), second.words.id(word)
+        np.testing.assert_allclose(second.vectors[other], first.vectors[one], atol=1e-6)
+        np.testing.assert_allclose(second.context_vectors[other], first.context_vectors[one], atol=1e-6)
+    assert abs(second.vectors[second.words.id(b"new")]).max() <= 0.05
+    neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
+    message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init", "small", code=1).stderr)
+    assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
+
+
+def interrupted(how: signal.Signals, *arguments: str) -> str:
+    """Start a training, wait for its first checkpoint, and end it; returns what it said."""
+    process = subprocess.Popen([*COMMAND, "embed", *arguments, "--checkpoint", "0.2"], stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not Path("vectors.safetensors.partial").exists():
+        assert process.poll() is None, process.stderr
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how]
+    return stderr.decode()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals) -> None:
+    """Whatever ended it, it goes on, and ends with the bytes of a run that was not interrupted."""
+    Path("corpus.txt").write_bytes(some_text(20_000))
+    options = ("corpus.txt", "--size", "100", "--min-count", "1", "--epochs", "150", "--sample", "0", "--no-cache",
+               "--deterministic", "--threads", "2")  # fmt: skip
+    stderr = interrupted(how, *options)
+    assert not Path("vectors.safetensors").exists()
+    if how != signal.SIGKILL:
+        assert "the state is in vectors.safetensors.partial: go on with --resume" in stderr
+    partial = Vectors.load("vectors.safetensors.partial")
+    assert 0 < partial.progress["done"] < partial.progress["total"]
+    result = neglm("embed", "--resume", "--no-cache")
+    assert f"going on with vectors.safetensors.partial: {partial.progress['done']:,} of".encode() in result.stderr
+    assert not Path("vectors.safetensors.partial").exists()
+    neglm("embed", *options, "-o", "whole")
+    assert Path("vectors.safetensors").read_bytes() == Path("whole").read_bytes()
+
+
+def test_nothing_to_resume(neglm: Neglm, corpus: Path) -> None:
+    message = sentence(neglm("embed", "--resume", code=1).stderr)
+    assert message == "neglm: there is nothing to go on with: vectors.safetensors.partial does not exist"
+    neglm("embed", "corpus.txt", *SMALL)
+    assert "vectors.safetensors is finished" in sentence(neglm("embed", "--resume", code=1).stderr)
+
+
+def test_resume_with_other_options_or_another_text(neglm: Neglm, corpus: Path) -> None:
+    neglm("embed", "corpus.txt", *SMALL)
+    vectors = Vectors.load("vectors.safetensors")
+    half = {"done": vectors.progress["total"] // 2, "total": vectors.progress["total"]}
+    Vectors(**vectors.__dict__ | {"progress": half}).save("vectors.safetensors.partial")
+    before = Path("vectors.safetensors.partial").read_bytes()
+    message = sentence(neglm("embed", "--resume", "--window", "3", code=1).stderr)
+    assert "this training was started with --window 5: leave out --window" in message
+    corpus.write_bytes(corpus.read_bytes() + b"more\n")
+    assert "corpus.txt, the corpus of vectors.safetensors.partial, has changed" in sentence(
+        neglm("embed", "--resume", code=1).stderr
+    )
+    message = sentence(neglm("embed", "corpus.txt", "--resume", "--no-cache", code=1).stderr)
+    assert "vectors.safetensors.partial was training on another text" in message
+    assert Path("vectors.safetensors.partial").read_bytes() == before
+
+
+def test_pairs(neglm: Neglm, workplace: Path) -> None:
+    """x and y have their own alphabets, in files or pipes."""
+    text = b"new york\tcity\t300\nparis\tcity\t200\nparis\tfrance\t100\nrome\titaly\n"
+    Path("pairs.tsv").write_bytes(text)
+    same = ("--size", "4", "--threads", "1", "--epochs", "20")
+    found = summary(neglm, "--pairs", "pairs.tsv", *same, "-o", "file")
+    assert found["trained_on"] == 20 * 601
+    vectors = Vectors.load("file")
+    assert list(vectors.words) == [b"new york", b"paris", b"rome"]
+    assert list(vectors.contexts) == [b"city", b"france", b"italy"]
+    assert vectors.words.counts.tolist() == [300, 300, 1]
+    assert (vectors.noise_alpha, vectors.arguments["min_count"], vectors.arguments["pairs"]) == (1.0, 1, True)
+    neglm("embed", "--pairs", "-", *same, "-o", "pipe", stdin=gzip.compress(text))
+    np.testing.assert_array_equal(Vectors.load("pipe").vectors, vectors.vectors)
+    neglm("embed", "--pairs", "pairs.tsv", "--min-count", "100", *same, "-o", "cut")
+    assert list(Vectors.load("cut").words) == [b"new york", b"paris"]
+
+
+@pytest.mark.parametrize("objective", ["pmi", "cond"])
+def test_exact_pairs(neglm: Neglm, workplace: Path, objective: str) -> None:
+    """With full rank the scores are the PMI, or log p(y|x); the file says so, and is the same every time."""
+    table = np.array([[40, 10, 2], [5, 30, 5], [1, 2, 50]])
+    lines = [f"x{i}\ty{j}\t{table[i, j]}\n" for i, j in np.ndindex(3, 3)]
+    Path("pairs.tsv").write_text("".join(lines))
+    options = ("--pairs", "pairs.tsv", "--exact", "--size", "3", "--k", "2", "--objective", objective)
+    found = summary(neglm, *options)
+    assert found["divergence"] == pytest.approx(0, abs=1e-6)
+    first = Path("vectors.safetensors").read_bytes()
+    neglm("embed", *options)
+    assert Path("vectors.safetensors").read_bytes() == first
+    vectors = Vectors.load("vectors.safetensors")
+    scores = vectors.vectors.astype(float) @ vectors.context_vectors.T
+    p = table / table.sum()
+    x = [int(word[1:]) for word in vectors.words]
+    y = [int(word[1:]) for word in vectors.contexts]
+    p_x, p_y = p.sum(1, keepdims=True), p.sum(0)
+    expected = np.log(p / p_x) if objective == "cond" else np.log(p / (p_x * p_y)) - np.log(2)
+    np.testing.assert_allclose(scores, expected[np.ix_(x, y)], atol=1e-3)
+
+
+def test_pmi_of_a_text(neglm: Neglm, workplace: Path) -> None:
+    """Vectors keep more of the PMI matrix than their start, on the pairs of their own text."""
+    Path("corpus.txt").write_bytes(some_text(60_000, vocabulary=60))
+    neglm(
+        "embed",
+        "corpus.txt",
+        "--size",
+        "20",
+        "--min-count",
+        "1",
+        "--epochs",
+        "10",
+        "--lr",
+        "0.05",
+        "--sample",
+        "0.01",
+        "--no-cache",
+    )
+    found = json.loads(neglm("pmi", "--json", "--no-svd").stdout)
+    assert found["pairs"] > 100_000
+    assert 0 < found["model"]["divergence"] < found["independence"]["divergence"]
+    assert found["model"]["kept"] > 0.5
+    named = json.loads(neglm("pmi", "vectors.safetensors", "corpus.txt", "--json", "--no-svd").stdout)
+    assert named["model"] == found["model"]
+
+
+# --- bad input ----------------------------------------------------------------------------------------
+
+
+def refused(neglm: Neglm, *arguments: str, code: int = 1) -> str:
+    """The sentence; an old output must be untouched and nothing left beside it."""
+    Path("vectors.safetensors").write_bytes(b"old")
+    before = sorted(os.listdir())
+    message = sentence(neglm("embed", *arguments, code=code).stderr)
+    assert Path("vectors.safetensors").read_bytes() == b"old"
+    assert sorted(os.listdir()) == before
+    return message
+
+
+def test_alpha_has_two_meanings(neglm: Neglm, corpus: Path) -> None:
+    message = refused(neglm, "corpus.txt", "--alpha", "0.05", code=2)
+    assert "--lr" in message
+    assert "--noise-alpha" in message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--size", "0"), ("--window", "0"), ("--k", "0"), ("--lr", "0"), ("--lr", "nan"), ("--lr", "-1"),
+        ("--sample", "-1"), ("--sample", "inf"), ("--noise-alpha", "-1"), ("--epochs", "0"), ("--min-count", "0"),
+        ("--threads", "0"), ("--objective", "other"), ("--exact",), ("--pairs", "p", "--window", "3"),
+        ("--pairs", "p", "--vocab", "v"), ("--resume", "--init", "f"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: tuple[str, ...]) -> None:
+    named = () if "--pairs" in arguments or "--resume" in arguments else ("corpus.txt",)
+    refused(neglm, *named, *arguments, code=2)
+
+
+def test_a_learning_rate_that_is_too_high(neglm: Neglm, corpus: Path) -> None:
+    message = refused(neglm, "corpus.txt", *SMALL, "--lr", "1e20")
+    assert "the loss is no longer a number" in message
+    assert "use a smaller --lr; nothing was written" in message
+
+
+def test_no_words_left(neglm: Neglm, corpus: Path) -> None:
+    assert "--min-count 100000 leaves no words: the most frequent one occurs" in refused(
+        neglm, "corpus.txt", "--min-count", "100000"
+    )
+    Path("empty.txt").touch()
+    assert refused(neglm, "empty.txt") == "neglm: empty.txt is empty: there are no words to read"
+
+
+def test_nothing_to_train_on(neglm: Neglm, workplace: Path) -> None:
+    assert "there is no vocab.safetensors here: name a corpus" in refused(neglm)
+    assert "nothing.txt does not exist" in refused(neglm, "nothing.txt")
+    assert "none.safetensors does not exist" in refused(neglm, "--vocab", "none.safetensors")
+
+
+def test_the_corpus_of_the_vocabulary_has_changed(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt")
+    corpus.write_bytes(corpus.read_bytes().upper())
+    assert "corpus.txt, the corpus of vocab.safetensors, has changed" in refused(neglm)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"no tab", "there is no tab"), (b"a\tb\t-3", "not a count"), (b"a\tb\t0", "not a count"),
+        (b"a\tb\t99999999999999999999", "too large"), (b"a\t\t3", "empty"), (b"a\tb\tc\td", "more than three fields"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_of_pairs(neglm: Neglm, workplace: Path, line: bytes, problem: str) -> None:
+    Path("pairs.tsv").write_bytes(b"a\tb\t1\nc\td\n" + line + b"\nc\td\n")
+    message = refused(neglm, "--pairs", "pairs.tsv")
+    assert "pairs.tsv, line 3:" in message
+    assert problem in message
+
+
+def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
+    message = sentence(neglm("embed", "corpus.txt", *SMALL, "-o", "no/place", code=1).stderr)
+    assert "cannot write no/place" in message
+    assert "the output corpus.txt is one of the inputs" in refused(neglm, "corpus.txt", "-o", "corpus.txt", code=2)

@@ -1,0 +1,132 @@
+"""The trainer: learns, can stop anywhere and go on, and says when numbers are none."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.sgns import textsource
+from neglm_cli.sgns.job import Job, go_on, pairs_job
+from neglm_cli.sgns.settings import Settings
+from neglm_cli.sgns.trainer import DivergedError, Trained
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.pairs import Pairs
+from neglm_cli.vectors.vectors import Vectors
+from tests.sgns.making import job_of, some_text
+
+
+@pytest.fixture(autouse=True)
+def _small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textsource, "STRETCH", 1000)
+
+
+def trained(job: Job) -> tuple[np.ndarray, np.ndarray]:
+    for _ in job.trainer().run():
+        pass
+    return job.tables.inputs.whole(), job.tables.outputs.whole()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_deterministic(tmp_path: Path, threads: int) -> None:
+    def run(seed: int = 1) -> np.ndarray:
+        return trained(job_of(some_text(), tmp_path, threads=threads, deterministic=True, seed=seed))[0]
+
+    first = run()
+    np.testing.assert_array_equal(run(), first)
+    assert (run(seed=2) != first).any()
+
+
+@pytest.mark.parametrize("settings", [{"deterministic": True, "threads": 2}, {"threads": 1}])
+def test_a_run_that_goes_on_is_the_run_that_did_not_stop(tmp_path: Path, settings: dict[str, Any]) -> None:
+    whole = trained(job_of(some_text(), tmp_path, **settings))
+    for stop in (1, 7, 19, 24):  # stretches; an epoch has 21
+        job = job_of(some_text(), tmp_path, **settings)
+        trainer = job.trainer()
+        running = trainer.run()
+        for _ in range(stop):
+            next(running)
+        running.close()
+        job.done = trainer.done
+        assert 0 < job.done < job.total
+        job.save(str(tmp_path / "partial"))
+        other = job_of(some_text(), tmp_path, **settings)
+        go_on(other, Vectors.load(str(tmp_path / "partial")), "partial")
+        assert other.done == job.done
+        for mine, expected in zip(trained(other), whole, strict=True):
+            np.testing.assert_array_equal(mine, expected)
+
+
+def test_settle(tmp_path: Path) -> None:
+    """What was handed out is finished, and counted once."""
+    job = job_of(some_text(), tmp_path, threads=2)
+    trainer = job.trainer()
+    running = trainer.run()
+    pairs = next(running).pairs
+    before = trainer.done
+    pairs += sum(finished.pairs for finished in trainer.settle())
+    assert trainer.done > before
+    pairs += sum(finished.pairs for finished in running)
+    assert trainer.done == job.total
+    expected = sum(stretch.windows().pairs for epoch in range(2) for stretch in job.source.stretches(epoch, 0))
+    assert pairs == expected
+
+
+def test_words_that_stand_together_become_similar(tmp_path: Path) -> None:
+    for settings in ({"threads": 2}, {"threads": 2, "deterministic": True}):
+        job = job_of(some_text(100_000), tmp_path, epochs=5, lr=0.05, **settings)
+        vectors, _ = trained(job)
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        numbers = np.array([int(word[1:]) for word in job.words])
+        rare = numbers > 30
+        cosines, distance = unit[rare] @ unit[rare].T, abs(numbers[rare][:, None] - numbers[rare])
+        assert (
+            cosines[(distance > 0) & (distance < 4)].mean() > cosines[(distance > 40) & (distance < 100)].mean() + 0.3
+        )
+
+
+def mean_loss(results: list[Trained]) -> float:
+    return sum(result.loss for result in results) / sum(result.pairs for result in results)
+
+
+def test_the_loss(tmp_path: Path) -> None:
+    """A pair and five noise words, of which vectors that learn nothing know nothing; others learn."""
+    still = list(job_of(some_text(5000), tmp_path, lr=1e-9).trainer().run())
+    assert mean_loss(still) == pytest.approx(6 * math.log(2), rel=1e-4)
+    results = list(job_of(some_text(50_000), tmp_path, epochs=3).trainer().run())
+    assert mean_loss(results[-10:]) < 0.9 * mean_loss(results[:10]) < 0.9 * 6 * math.log(2)
+
+
+def test_numbers_that_are_none_stop_it(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="learning rate of 1e[+]30 is too high; use a smaller --lr"):
+        trained(job_of(some_text(), tmp_path, lr=1e30))
+
+
+def small_pairs() -> tuple[Pairs, np.ndarray]:
+    """A table of pairs whose PMI is known, and p(x,y)."""
+    table = np.array([[400, 100, 20], [50, 300, 50], [10, 20, 500], [100, 100, 100]])
+    rows, columns = np.indices(table.shape)
+    words = Alphabet.of([b"a", b"b", b"c", b"d"], table.sum(1))
+    contexts = Alphabet.of([b"x", b"y", b"z"], table.sum(0))
+    return Pairs(words, contexts, rows.ravel(), columns.ravel(), table.ravel() * 100), table / table.sum()
+
+
+@pytest.mark.parametrize("objective", ["pmi", "cond"])
+@pytest.mark.parametrize("noise_alpha", [1.0, 0.5])
+def test_sampled_pairs_approach_the_optimum(objective: str, noise_alpha: float) -> None:
+    pairs, p = small_pairs()
+    settings = Settings(
+        size=8, k=3, noise_alpha=noise_alpha, min_count=1, epochs=40, lr=0.02, objective=objective, threads=1
+    )
+    x, y = trained(pairs_job(pairs, settings))
+    counts = pairs.contexts.counts.astype(float) ** noise_alpha
+    noise = counts / counts.sum()
+    scores = x.astype(float) @ y.T
+    if objective == "pmi":
+        expected = np.log(p / (p.sum(1, keepdims=True) * noise)) - np.log(3)
+    else:
+        expected = np.log(p / p.sum(1, keepdims=True))
+    weight = p / p.sum()
+    assert (weight * abs(scores - expected)).sum() < 0.05
+    assert abs(scores - expected).max() < 0.35
