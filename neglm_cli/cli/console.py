@@ -84,7 +84,7 @@ class Progress:
 
     def advance(self, amount: int, detail: str = "") -> None:
         self._done += amount
-        self._detail = detail
+        self._detail = detail or self._detail
         now = time.monotonic()
         if console.quiet or now < self._next:
             return

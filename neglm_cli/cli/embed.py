@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 DEFAULT_VOCABULARY = "vocab.safetensors"
 PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
 COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
+MOST_ITERATIONS = 100_000  # of --exact
 CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 
 
@@ -478,6 +479,7 @@ def _train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
             f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"
         )
     trainer = job.trainer()
+    trainer.prepare()
     unit = "M pairs" if job.pairs else "M words"
     loss = pairs = 0.0
     last_saved, took = time.monotonic(), 0.0
@@ -502,8 +504,8 @@ def _train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                         last_saved = time.monotonic()
                         took = last_saved - started
         except NeglmError as error:
-            kept = f"; {shown(state)} has the last good state" if os.path.exists(state) else "; nothing was written"
-            raise NeglmError(f"{error}{kept}") from error
+            kept = f"{shown(state)} has the last good state" if begun or took else "nothing was written"
+            raise NeglmError(f"{error}; {kept}") from error
         except (KeyboardInterrupt, Terminated):
             with undisturbed():
                 job.done = trainer.done
@@ -537,6 +539,7 @@ def _exact(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
     with Progress("maximising", None, "iterations") as progress:
         result = maximise(
             pairs, settings.size, settings.k, settings.noise_alpha, settings.objective, settings.seed,
+            max_iterations=MOST_ITERATIONS,
             report=lambda iteration, score: progress.advance(0, f"iteration {iteration}, S {score:.8f}"),
         )  # fmt: skip
         seconds = progress.seconds

@@ -29,6 +29,11 @@ EXIT_STATUS = (
 )
 ENVIRONMENT = (
     ("NUMBA_CACHE_DIR", "Directory for compiled kernels; otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache."),
+    (
+        "NEGLM_CACHE",
+        "Directory for encoded copies of texts, 4 bytes a word; otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache. "
+        "Copies are checked before they are used, and can be deleted at any time.",
+    ),
     ("TMPDIR", "Directory for what outgrows memory."),
     ("NO_COLOR", "If set, no colours."),
 )
@@ -102,6 +107,8 @@ def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
     for name, parameter in inspect.signature(page.function).parameters.items():
         assert get_origin(hints[name]) is Annotated
         kind, info = get_args(hints[name])[:2]
+        if info.hidden:
+            continue
         several = any(get_origin(each) is list for each in (kind, *get_args(kind)))  # perhaps `list[str] | None`
         declared = (
             info.default,

@@ -5,7 +5,7 @@ log p(x,y) / (p(x) p_α(y)) at the observed cells and 0 at the others, which is 
 reconstruction, m = U_d Σ_d V_dᵀ − log k. With no empty cells and full rank this is the PMI matrix itself.
 
 (Levy and Goldberg factorise max(pmi, 0) and leave the shift inside. Then empty cells are rebuilt near 0, where
-σ(0) = ½ takes half of the noise for observed: with k > 1 that scores below independence, at any rank.)
+σ(0) = ½ takes half of the noise for observed.)
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.offsets import train_offsets
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.sgns.settings import Settings
-from neglm_cli.sgns.source import Source, Stretch
+from neglm_cli.sgns.source import Source, Stretch, Windows
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_in_step
 
@@ -50,6 +50,15 @@ class Trainer:
         # In step, one leader takes a stretch at a time and the team works on it together; else each takes its own.
         self._team = ThreadPoolExecutor(settings.threads)
         self._workers = ThreadPoolExecutor(1) if settings.deterministic else self._team
+
+    def prepare(self) -> None:
+        """Load or compile the kernels, which takes a while: what is timed then is training."""
+        for stretch in self._source.stretches(0, 0):
+            stretch.windows()
+            break
+        nothing = np.empty(0, np.int32)
+        empty = Windows(np.zeros(1, np.int64), nothing, nothing, np.empty(0, np.int64))
+        self._train(Stretch(0, lambda: empty), 0, np.float32(0))
 
     def run(self) -> Generator[Trained, None, None]:
         """Train to the end; gives the result of each stretch in turn. If it is left early, `done` is right all the
