@@ -2,15 +2,15 @@
 
     s_ij = x_i · y_j + offset_j                           scores
     g_ij = rate · (positive_j − total_j σ(s_ij))          the objective's gradient, times the learning rate
-    x_i += Σ_j g_ij y_j     y_j += Σ_i g_ij x_i           two contexts at a time
+    x_i += Σ_j g_ij y_j     y_j += Σ_i g_ij x_i           both with the rows as they were
 
 Output j is the window's target positive_j times, and a noise word total_j − positive_j times: a word that is drawn
 twice, or is the target too, is one row, and loses nothing.
 
 LLVM's vectorizer does not find this by itself. Written with vectors, the scores of two contexts and N outputs stay
 in registers while their rows are read once; the sums across lanes are made together, so that σ is one vector
-operation for all of them; and the update has all its gradients in registers. (Two contexts that are updated together
-and are the same word count once: a word that stands twice in a row.)
+operation for all of them; and the update reads and writes every row once. (Of two contexts that are updated together
+and are the same word, a word that stands twice in a row, one is lost.)
 """
 
 from collections.abc import Callable, Iterator
@@ -300,31 +300,35 @@ class _Tile(_Code):
         build.store(build.load(loss), losses, align=8)
 
     def update(self) -> None:
-        """Move all rows along the gradients: two contexts, and what they do to the outputs, at a time."""
+        """Move all rows along the gradients, each with the outputs as they were. (If the contexts came one after the
+        other, and each saw what those before it had made of the outputs, vectors would be worse: a point less on
+        WordSim-353.)"""
         build = self.build
+        moved = [cgutils.alloca_once(build, vector) for _ in range(N)]
         y_starts = self.y_starts()
+        with self.each_chunk() as offset:
+            y_places = [build.add(start, offset) for start in y_starts]
+            ys = [self.load(self.outputs, place) for place in y_places]
+            for y, place in zip(ys, moved, strict=True):
+                build.store(y, place)
 
-        def move(first: Any, count: int) -> None:
-            numbers = [build.add(first, _index(i)) for i in range(count)]
-            x_starts = [self.x_start(number) for number in numbers]
-            slots = [[build.add(build.mul(number, _index(N)), _index(j)) for j in range(N)] for number in numbers]
-            g = [[self.broadcast(self.item(self.gradients, slot)) for slot in of_one] for of_one in slots]
-            with self.each_chunk() as offset:
-                x_places, y_places = ([build.add(start, offset) for start in starts] for starts in (x_starts, y_starts))
-                xs = [self.load(self.inputs, place) for place in x_places]
-                ys = [self.load(self.outputs, place) for place in y_places]
-                new_xs = [[x, constant(0.0)] for x in xs]  # two sums each: neither waits long for its last term
-                new_ys = list(ys)
+            def move(first: Any, count: int) -> None:
+                numbers = [build.add(first, _index(i)) for i in range(count)]
+                places = [build.add(self.x_start(number), offset) for number in numbers]
+                xs = [self.load(self.inputs, place) for place in places]
+                new = [[x, constant(0.0)] for x in xs]  # two sums each: neither waits long for its last term
                 for j in range(N):
                     for i in range(count):
-                        new_xs[i][j & 1] = self.fma(g[i][j], ys[j], new_xs[i][j & 1])
-                        new_ys[j] = self.fma(g[i][j], xs[i], new_ys[j])
+                        slot = build.add(build.mul(numbers[i], _index(N)), _index(j))
+                        g = self.broadcast(self.item(self.gradients, slot))
+                        new[i][j & 1] = self.fma(g, ys[j], new[i][j & 1])
+                        build.store(self.fma(g, xs[i], build.load(moved[j])), moved[j])
                 for i in range(count):
-                    self.store(build.fadd(*new_xs[i]), self.inputs, x_places[i])
-                for j in reversed(range(N)):  # so that row 0 may also stand for rows that are not used
-                    self.store(new_ys[j], self.outputs, y_places[j])
+                    self.store(build.fadd(*new[i]), self.inputs, places[i])
 
-        self.in_pairs(move)
+            self.in_pairs(move)
+            for j in reversed(range(N)):  # so that row 0 may also stand for rows that are not used
+                self.store(build.load(moved[j]), self.outputs, y_places[j])
 
 
 # Plans of several windows lie in the rows of 2-d arrays: the argument that says which row it is.

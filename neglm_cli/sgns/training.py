@@ -24,12 +24,21 @@ USES, APART = 7, 16
 BATCH = 32  # windows that `train_in_step` scores before it moves rows
 PLANS = 3  # batches that it has in hand: one that a slow thread trains on, one that is scored, one that is planned
 SIX_BITS = 63
+CACHE_LINE = 64  # bytes
 
 
 @inlined
 def _tiles(k):
     """How many tiles a window has: they hold its target and at least k noise words."""
     return (k + N) // N
+
+
+@inlined
+def _aligned(length):
+    """Room for numbers, from a cache line on."""
+    room = np.empty(length + CACHE_LINE // 4, np.float32)
+    start = -room.ctypes.data % CACHE_LINE // 4
+    return room[start : start + length]
 
 
 @kernel
@@ -132,7 +141,7 @@ def train(inputs, outputs, row_size, starts, contexts, targets, drawn, k, offset
         np.zeros((tiles, N), np.float32),
     )
     positive[0, 0] = 1
-    gradients = np.empty((most + 1) * N, np.float32)
+    gradients = _aligned((most + 1) * N)
     for window in range(windows):
         if window + 1 < windows:  # its rows are fetched while this one is computed
             _prefetch(inputs, outputs, 0, 0, chunks, window + 1, starts, contexts, targets, drawn, row_size)
@@ -182,7 +191,7 @@ def train_in_step(
     x_base, y_base = inputs.size // threads * thread, outputs.size // threads * thread
     chunks = row_size // LANES
     most = x_rows.shape[1]
-    gradients = np.empty((most + 1) * N, np.float32)
+    gradients = _aligned((most + 1) * N)
     tile_scores = (most + 1) * N
     batch_scores = BATCH * tiles * tile_scores
     batches = (windows + BATCH - 1) // BATCH

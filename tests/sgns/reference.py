@@ -33,11 +33,12 @@ def train_tile(
     """Train the rows of a tile in place, two contexts at a time; returns its loss."""
     s = x[contexts] @ y[outputs].T + offsets
     gradients = rate * (positive - total * sigmoid(s))
+    y_before = y[outputs]
     for first in range(0, len(contexts), 2):
         rows, g = contexts[first : first + 2], gradients[first : first + 2]
-        x_before, y_before = x[rows], y[outputs]
+        x_before = x[rows]
         x[rows] = x_before + g @ y_before
-        y[outputs] = y_before + g.T @ x_before
+        y[outputs] += g.T @ x_before
     return loss_of(s, positive, total)
 
 
