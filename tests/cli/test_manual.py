@@ -37,7 +37,8 @@ def test_every_option_of_the_help_is_in_the_page(neglm: Neglm) -> None:
             name
             for line in shown.splitlines()
             if line.startswith("│")
-            for name in re.findall(r"\s(--?[\w-]+)\s", line[:40])
+            for names in re.findall(r"\s(--?[\w,-]+)\s", line[:40])
+            for name in names.split(",")
         }
         assert listed == named
 
