@@ -1,15 +1,14 @@
 """`neglm embed`: word vectors from text, or vectors for both sides of any table of pairs."""
 
-import os
-import time
-from contextlib import ExitStack, closing, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from contextlib import ExitStack
+from typing import Annotated, Any, Literal
 
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
+from neglm_cli.cli.embed_jobs import new_job, read_pairs, resumed_job, settings_of, start_from
+from neglm_cli.cli.embed_run import show, train, train_exactly
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -23,24 +22,8 @@ from neglm_cli.cli.options import (
     Threads,
     one_blas_thread,
     refuse_overwriting,
-    thread_count,
 )
-from neglm_cli.cli.signals import Terminated, undisturbed
-from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
-
-if TYPE_CHECKING:
-    from neglm_cli.sgns.job import Job
-    from neglm_cli.sgns.settings import Settings
-    from neglm_cli.text.alphabet import Alphabet
-    from neglm_cli.text.pairs import Pairs
-    from neglm_cli.text.source import Corpus
-
-DEFAULT_VOCABULARY = "vocab.safetensors"
-PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
-COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
-MOST_ITERATIONS = 100_000  # of --exact
-CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
+from neglm_cli.store.output import STANDARD_STREAM, check_writable
 
 
 def _refuse_alpha(value: float | None) -> None:
@@ -284,16 +267,16 @@ def embed(
     console.announce_compiling()
     with ExitStack() as copies:
         if resume:
-            job = _resumed(output, given, corpus or [], pairs, cache)
+            job = resumed_job(output, given, corpus or [], pairs, cache)
         else:
-            settings = _settings(given, pairs is not None)
+            settings = settings_of(given, pairs is not None)
             if settings.exact:
-                _show(_exact(_read_pairs(pairs or "", settings), settings, output), output, json, quiet)
+                show(train_exactly(read_pairs(pairs or "", settings), settings, output), output, json, quiet)
                 return
-            job = _new_job(corpus or [], vocab, pairs, settings, cache, copies)
+            job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
             if init is not None:
-                _start_from(job, init)
-        _show(_train(job, output, checkpoint), output, json, quiet)
+                start_from(job, init)
+        show(train(job, output, checkpoint), output, json, quiet)
 
 
 def _check_usage(
@@ -326,265 +309,3 @@ def _check_usage(
     if [*corpus, pairs].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting(output, [path for path in (*corpus, vocab, pairs) if path])
-
-
-def _settings(given: dict[str, Any], pairs: bool) -> "Settings":
-    from neglm_cli.sgns.settings import PAIRS_DEFAULTS, Settings
-
-    return Settings(**({**PAIRS_DEFAULTS} if pairs else {}) | given | {"threads": thread_count(given.get("threads"))})
-
-
-# --- what to train on ---------------------------------------------------------------------------------
-
-
-def _new_job(
-    corpus: list[str], vocab: str | None, pairs: str | None, settings: "Settings", cache: bool, copies: ExitStack
-) -> "Job":
-    from neglm_cli.sgns.job import pairs_job
-    from neglm_cli.store.container import seekable
-
-    if pairs is not None:
-        return pairs_job(_read_pairs(pairs, settings), settings)
-    if vocab is None and not corpus and not os.path.exists(DEFAULT_VOCABULARY):
-        raise NeglmError(
-            f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"
-        )
-    # A pipe can be read once, and training reads its text once an epoch and once to count it: so it is copied.
-    pipes = {path for path in corpus if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))}
-    readable = [copies.enter_context(seekable(path)).location if path in pipes else path for path in corpus]
-    words, files = _words(readable, vocab, settings)
-    job = _text_job(words, _named_or_remembered(readable, files, vocab, settings), settings, cache and not pipes)
-    for file, path in zip(job.files, corpus, strict=False):
-        if path in pipes:
-            file["path"] = None
-    return job
-
-
-def _text_job(words: "Alphabet", corpus: "Corpus", settings: "Settings", cache: bool) -> "Job":
-    from neglm_cli.sgns.job import text_job
-    from neglm_cli.text.encoded import default_cache
-    from neglm_cli.text.remembered import fingerprint
-
-    files = [
-        {"path": source.path, "size": source.size, "fingerprint": fingerprint(source, settings.threads)}
-        for source in corpus.sources
-    ]
-    return text_job(words, corpus, files, settings, default_cache() if cache else None, console.note)
-
-
-def _words(corpus: list[str], vocab: str | None, settings: "Settings") -> tuple["Alphabet", list[dict[str, Any]]]:
-    """The words that get vectors, from a vocabulary or from the corpus; and the corpus that a vocabulary remembers."""
-    from neglm_cli.sgns.textsource import words_with_vectors
-    from neglm_cli.text.count import counting
-    from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import Vocabulary, build
-
-    if vocab is None and not os.path.exists(DEFAULT_VOCABULARY):
-        opened = open_corpus(corpus)
-        with (
-            Progress("counting words", opened.size) as progress,
-            counting(opened, settings.threads, COUNTING_MEMORY, progress.advance) as counts,
-        ):
-            vocabulary = build(counts, settings.min_count)
-        return words_with_vectors(vocabulary, settings.min_count), []
-    path = DEFAULT_VOCABULARY if vocab is None else vocab
-    vocabulary = Vocabulary.load(path)
-    console.note(f"using the vocabulary {shown(path)} ({len(vocabulary):,} words)")
-    return words_with_vectors(vocabulary, settings.min_count), vocabulary.files
-
-
-def _named_or_remembered(
-    corpus: list[str], files: list[dict[str, Any]], vocab: str | None, settings: "Settings"
-) -> "Corpus":
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
-
-    if corpus:
-        return open_corpus(corpus)
-    opened = reopen(files, vocab or DEFAULT_VOCABULARY, settings.threads)
-    console.note(f"training on {opened.name}, the corpus of the vocabulary")
-    return opened
-
-
-def _read_pairs(path: str, settings: "Settings") -> "Pairs":
-    from neglm_cli.text.pair_lines import pairs_of
-    from neglm_cli.text.source import open_corpus
-
-    source = open_corpus([path])
-    with Progress("reading pairs", source.size) as progress:
-        return pairs_of(source, progress.advance).cut(settings.min_count)
-
-
-def _start_from(job: "Job", path: str) -> None:
-    from neglm_cli.vectors.vectors import Vectors
-
-    given = Vectors.load(path)
-    if given.size != job.settings.size:
-        raise NeglmError(
-            f"{shown(path)} has vectors of size {given.size}, and these have size {job.settings.size}: "
-            f"use --size {given.size}"
-        )
-    known = job.tables.start_from(given, job.words, job.contexts)
-    console.note(f"{known:,} of {len(job.words):,} words start from {shown(path)}")
-
-
-def _resumed(output: str, given: dict[str, Any], corpus: list[str], pairs: str | None, cache: bool) -> "Job":
-    from neglm_cli.sgns.job import go_on, pairs_job
-    from neglm_cli.sgns.settings import Settings
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
-    from neglm_cli.vectors.vectors import Vectors
-
-    path = output + PARTIAL
-    if not os.path.exists(path):
-        finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
-        raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
-    partial = Vectors.load(path)
-    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"}
-    settings = Settings(**stored)
-    _refuse_changes(settings, given)
-    if "threads" in given and not settings.deterministic:
-        settings = Settings(**stored | {"threads": given["threads"]})
-    if partial.arguments["pairs"]:
-        source = open_corpus([pairs]) if pairs else reopen(partial.files, path, settings.threads)
-        job = pairs_job(_read_pairs(source.sources[0].path, settings), settings)
-    else:
-        opened = open_corpus(corpus) if corpus else reopen(partial.files, path, settings.threads)
-        job = _text_job(partial.words, opened, settings, cache)
-    if [file["fingerprint"] for file in job.files] != [file["fingerprint"] for file in partial.files]:
-        raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
-    go_on(job, partial, shown(path))
-    console.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} words are done")
-    return job
-
-
-def _refuse_changes(settings: "Settings", given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if getattr(settings, name) != value and (name != "threads" or settings.deterministic):
-            option = name.replace("_", "-")
-            raise NeglmError(
-                f"this training was started with --{option} {getattr(settings, name)}: leave out --{option}, or start "
-                "again without --resume"
-            )
-
-
-# --- training -----------------------------------------------------------------------------------------
-
-
-def _train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
-    """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
-    state = "" if output in STANDARD_OUTPUT else output + PARTIAL
-    if state and not job.done and os.path.exists(state):
-        console.note(
-            f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"
-        )
-    trainer = job.trainer()
-    trainer.prepare()
-    unit = "M pairs" if job.pairs else "M words"
-    loss = pairs = 0.0
-    last_saved, took = time.monotonic(), 0.0
-    begun = job.done
-    with Progress("training", job.total, unit, job.done) as progress:
-        try:
-            with closing(trainer.run()) as running:
-                for trained in running:
-                    if job.done % job.source.length == 0:
-                        loss = pairs = 0.0  # the loss is that of the epoch
-                    loss, pairs = loss + trained.loss, pairs + trained.pairs
-                    progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
-                    job.done = trainer.done
-                    due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
-                    if state and due and job.done < job.total:
-                        started = time.monotonic()
-                        for finished in trainer.settle():
-                            loss, pairs = loss + finished.loss, pairs + finished.pairs
-                        progress.advance(trainer.done - job.done)
-                        job.done = trainer.done
-                        job.save(state)
-                        last_saved = time.monotonic()
-                        took = last_saved - started
-        except NeglmError as error:
-            kept = f"{shown(state)} has the last good state" if begun or took else "nothing was written"
-            raise NeglmError(f"{error}; {kept}") from error
-        except (KeyboardInterrupt, Terminated):
-            with undisturbed():
-                job.done = trainer.done
-                if state and begun < job.done < job.total:
-                    job.save(state)
-                    console.note(f"the state is in {shown(state)}: go on with --resume")
-            raise
-        seconds, rate = progress.seconds, progress.rate
-    job.save(output)
-    if state:
-        with suppress(OSError):
-            Path(state).unlink()
-    return {
-        "output": output,
-        "words": len(job.words),
-        "contexts": len(job.contexts),
-        "size": job.settings.size,
-        "trained_on": job.total,
-        "unit": "pairs" if job.pairs else "words",
-        "epochs": job.settings.epochs,
-        "loss": loss / max(pairs, 1),
-        "seconds": round(seconds, 3),
-        "per_second": round(rate),
-    }
-
-
-def _exact(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
-    from neglm_cli.objective.exact import maximise
-    from neglm_cli.vectors.vectors import Vectors
-
-    with Progress("maximising", None, "iterations") as progress:
-        result = maximise(
-            pairs, settings.size, settings.k, settings.noise_alpha, settings.objective, settings.seed,
-            max_iterations=MOST_ITERATIONS,
-            report=lambda iteration, score: progress.advance(0, f"iteration {iteration}, S {score:.8f}"),
-        )  # fmt: skip
-        seconds = progress.seconds
-    if not result.converged:
-        console.note(f"not converged after {result.iterations:,} iterations: what is left to gain is small")
-    Vectors(
-        pairs.words, result.vectors.astype("float32"), pairs.contexts, result.context_vectors.astype("float32"),
-        settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": True}, pairs.files,
-        {"done": result.iterations, "total": result.iterations},
-    ).save(output)  # fmt: skip
-    return {
-        "output": output,
-        "words": len(pairs.words),
-        "contexts": len(pairs.contexts),
-        "size": settings.size,
-        "pairs": pairs.total,
-        "score": result.score,
-        "divergence": result.divergence,
-        "iterations": result.iterations,
-        "converged": result.converged,
-        "seconds": round(seconds, 3),
-    }
-
-
-def _show(summary: dict[str, Any], output: str, json: bool, quiet: bool) -> None:
-    if output in STANDARD_OUTPUT:
-        console.note(console.as_json(summary) if json else _as_text(summary))
-    elif json:
-        console.json(summary)
-    elif not quiet:
-        console.result(_as_text(summary))
-
-
-def _as_text(summary: dict[str, Any]) -> str:
-    name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    lines = [f"{name}: {summary['words']:,} words and {summary['contexts']:,} contexts, {summary['size']} dimensions"]
-    if "score" in summary:
-        end = "converged" if summary["converged"] else "not converged"
-        lines.append(f"  {'S(m)':<16}{summary['score']:.8f} nats per pair, {summary['divergence']:.8f} below S(pmi)")
-        lines.append(f"  {'iterations':<16}{summary['iterations']:,}, {end}, in {summary['seconds']:,.1f} s")
-    else:
-        rate = f"{summary['per_second']:,} {summary['unit']}/s"
-        lines.append(
-            f"  {'trained on':<16}{summary['trained_on']:,} {summary['unit']} in {summary['epochs']} epochs, "
-            f"{summary['seconds']:,.1f} s, {rate}"
-        )
-        lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per pair and its noise, in the last epoch")
-    return "\n".join(lines)

@@ -1,0 +1,140 @@
+"""The training of `neglm embed`: progress, checkpoints, what happens when it is cut short, and the summary."""
+
+import os
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.embed_jobs import PARTIAL
+from neglm_cli.cli.signals import Terminated, undisturbed
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_OUTPUT
+
+if TYPE_CHECKING:
+    from neglm_cli.sgns.job import Job
+    from neglm_cli.sgns.settings import Settings
+    from neglm_cli.text.pairs import Pairs
+
+MOST_ITERATIONS = 100_000  # of --exact
+CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
+
+
+def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
+    """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
+    state = "" if output in STANDARD_OUTPUT else output + PARTIAL
+    if state and not job.done and os.path.exists(state):
+        console.note(
+            f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"
+        )
+    trainer = job.trainer()
+    trainer.prepare()
+    unit = "M pairs" if job.pairs else "M words"
+    loss = pairs = 0.0
+    last_saved, took = time.monotonic(), 0.0
+    begun = job.done
+    with Progress("training", job.total, unit, job.done) as progress:
+        try:
+            with closing(trainer.run()) as running:
+                for trained in running:
+                    if job.done % job.source.length == 0:
+                        loss = pairs = 0.0  # the loss is that of the epoch
+                    loss, pairs = loss + trained.loss, pairs + trained.pairs
+                    progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
+                    job.done = trainer.done
+                    due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
+                    if state and due and job.done < job.total:
+                        started = time.monotonic()
+                        for finished in trainer.settle():
+                            loss, pairs = loss + finished.loss, pairs + finished.pairs
+                        progress.advance(trainer.done - job.done)
+                        job.done = trainer.done
+                        job.save(state)
+                        last_saved = time.monotonic()
+                        took = last_saved - started
+        except NeglmError as error:
+            kept = f"{shown(state)} has the last good state" if begun or took else "nothing was written"
+            raise NeglmError(f"{error}; {kept}") from error
+        except (KeyboardInterrupt, Terminated):
+            with undisturbed():
+                job.done = trainer.done
+                if state and begun < job.done < job.total:
+                    job.save(state)
+                    console.note(f"the state is in {shown(state)}: go on with --resume")
+            raise
+        seconds, rate = progress.seconds, progress.rate
+    job.save(output)
+    if state:
+        with suppress(OSError):
+            Path(state).unlink()
+    return {
+        "output": output,
+        "words": len(job.words),
+        "contexts": len(job.contexts),
+        "size": job.settings.size,
+        "trained_on": job.total,
+        "unit": "pairs" if job.pairs else "words",
+        "epochs": job.settings.epochs,
+        "loss": loss / max(pairs, 1),
+        "seconds": round(seconds, 3),
+        "per_second": round(rate),
+    }
+
+
+def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
+    from neglm_cli.objective.exact import maximise
+    from neglm_cli.vectors.vectors import Vectors
+
+    with Progress("maximising", None, "iterations") as progress:
+        result = maximise(
+            pairs, settings.size, settings.k, settings.noise_alpha, settings.objective, settings.seed,
+            max_iterations=MOST_ITERATIONS,
+            report=lambda iteration, score: progress.advance(0, f"iteration {iteration}, S {score:.8f}"),
+        )  # fmt: skip
+        seconds = progress.seconds
+    if not result.converged:
+        console.note(f"not converged after {result.iterations:,} iterations: what is left to gain is small")
+    Vectors(
+        pairs.words, result.vectors.astype("float32"), pairs.contexts, result.context_vectors.astype("float32"),
+        settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": True}, pairs.files,
+        {"done": result.iterations, "total": result.iterations},
+    ).save(output)  # fmt: skip
+    return {
+        "output": output,
+        "words": len(pairs.words),
+        "contexts": len(pairs.contexts),
+        "size": settings.size,
+        "pairs": pairs.total,
+        "score": result.score,
+        "divergence": result.divergence,
+        "iterations": result.iterations,
+        "converged": result.converged,
+        "seconds": round(seconds, 3),
+    }
+
+
+def show(summary: dict[str, Any], output: str, json: bool, quiet: bool) -> None:
+    if output in STANDARD_OUTPUT:
+        console.note(console.as_json(summary) if json else _as_text(summary))
+    elif json:
+        console.json(summary)
+    elif not quiet:
+        console.result(_as_text(summary))
+
+
+def _as_text(summary: dict[str, Any]) -> str:
+    name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
+    lines = [f"{name}: {summary['words']:,} words and {summary['contexts']:,} contexts, {summary['size']} dimensions"]
+    if "score" in summary:
+        end = "converged" if summary["converged"] else "not converged"
+        lines.append(f"  {'S(m)':<16}{summary['score']:.8f} nats per pair, {summary['divergence']:.8f} below S(pmi)")
+        lines.append(f"  {'iterations':<16}{summary['iterations']:,}, {end}, in {summary['seconds']:,.1f} s")
+    else:
+        rate = f"{summary['per_second']:,} {summary['unit']}/s"
+        lines.append(
+            f"  {'trained on':<16}{summary['trained_on']:,} {summary['unit']} in {summary['epochs']} epochs, "
+            f"{summary['seconds']:,.1f} s, {rate}"
+        )
+        lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per pair and its noise, in the last epoch")
+    return "\n".join(lines)
