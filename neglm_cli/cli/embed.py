@@ -1,5 +1,6 @@
 """`neglm embed`: word vectors from text, or vectors for both sides of any table of pairs."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Literal
 
@@ -7,7 +8,15 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.embed_jobs import new_job, read_pairs, resumed_job, settings_of, start_from
+from neglm_cli.cli.embed_jobs import (
+    DEFAULT_VOCABULARY,
+    PARTIAL,
+    new_job,
+    read_pairs,
+    resumed_job,
+    settings_of,
+    start_from,
+)
 from neglm_cli.cli.embed_run import show, train, train_exactly
 from neglm_cli.cli.options import (
     FLAG,
@@ -23,7 +32,7 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     refuse_overwriting,
 )
-from neglm_cli.store.output import STANDARD_STREAM, check_writable
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 
 def _refuse_alpha(value: float | None) -> None:
@@ -276,6 +285,7 @@ def embed(
             job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
             if init is not None:
                 start_from(job, init)
+        _keep_inputs(output, [file["path"] for file in job.files])
         show(train(job, output, checkpoint), output, json, quiet)
 
 
@@ -308,4 +318,17 @@ def _check_usage(
         raise typer.BadParameter("--resume goes on from its own state: leave out --init.")
     if [*corpus, pairs].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    refuse_overwriting(output, [path for path in (*corpus, vocab, pairs) if path])
+    if resume and vocab is not None:
+        raise typer.BadParameter("--resume has its words already: leave out --vocab.")
+    if resume and "exact" in given:
+        raise typer.BadParameter("--exact leaves nothing behind to go on with: leave out --resume.")
+    if resume and output in STANDARD_OUTPUT:
+        raise typer.BadParameter("--resume needs the name of the output that was being made: give it with --output.")
+    implied = DEFAULT_VOCABULARY if vocab is None and pairs is None else None
+    _keep_inputs(output, [*corpus, vocab, implied, pairs, init])
+
+
+def _keep_inputs(output: str, inputs: Sequence[str | None]) -> None:
+    """Neither the output nor the state beside it may take the place of what is read."""
+    for written in (output, output + PARTIAL):
+        refuse_overwriting(written, [path for path in inputs if path])

@@ -130,6 +130,11 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
         raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
     partial = Vectors.load(path)
+    if "pairs" not in partial.arguments or partial.progress["done"] >= partial.progress["total"]:
+        raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
+    if bool(pairs if not partial.arguments["pairs"] else corpus):
+        what = "a table of pairs, not on text" if partial.arguments["pairs"] else "text, not on a table of pairs"
+        raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
     stored = {name: value for name, value in partial.arguments.items() if name != "pairs"}
     settings = Settings(**stored)
     _refuse_changes(settings, given)
@@ -144,7 +149,8 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
     if [file["fingerprint"] for file in job.files] != [file["fingerprint"] for file in partial.files]:
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
     go_on(job, partial, shown(path))
-    console.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} words are done")
+    unit = "pairs" if job.pairs else "words"
+    console.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
     return job
 
 

@@ -31,7 +31,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
     trainer = job.trainer()
     trainer.prepare()
     unit = "M pairs" if job.pairs else "M words"
-    loss = pairs = 0.0
+    loss = pairs = seen = 0.0
     last_saved, took = time.monotonic(), 0.0
     begun = job.done
     with Progress("training", job.total, unit, job.done) as progress:
@@ -40,7 +40,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                 for trained in running:
                     if job.done % job.source.length == 0:
                         loss = pairs = 0.0  # the loss is that of the epoch
-                    loss, pairs = loss + trained.loss, pairs + trained.pairs
+                    loss, pairs, seen = loss + trained.loss, pairs + trained.pairs, seen + trained.pairs
                     progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
                     job.done = trainer.done
                     due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
@@ -64,6 +64,10 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                     console.note(f"the state is in {shown(state)}: go on with --resume")
             raise
         seconds, rate = progress.seconds, progress.rate
+    if not seen and not begun:
+        raise NeglmError(
+            "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
+        )
     job.save(output)
     if state:
         with suppress(OSError):

@@ -9,7 +9,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.options import FLAG, INPUT, OUTPUT, Debug, Json, Quiet, refuse_overwriting
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
-from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, form_of
+from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
 
 
 @subcommand(
@@ -85,7 +85,8 @@ def export(
     if output is None:
         raise typer.BadParameter("name the file to write with --output, for example --output vectors.txt.")
     chosen = _form(output, form)
-    refuse_overwriting(output, [vectors])
+    for file in files_of(output, chosen):
+        refuse_overwriting(file, [vectors])
     console.announce_compiling()
     from neglm_cli.vectors import exported
     from neglm_cli.vectors.vectors import Vectors

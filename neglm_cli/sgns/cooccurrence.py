@@ -19,16 +19,22 @@ MERGED_AT_ONCE = 1 << 22  # pairs
 
 
 def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None]) -> Pairs:
-    """How often a context's word stands with a target, in windows drawn as these vectors were trained."""
+    """How often a context's word stands with a target, in windows drawn as these vectors were trained.
+
+    Vectors that do not say how they were trained get word2vec's windows, and no word is thinned out.
+    """
     alphabet, row_of = encoding(vectors.words)
     known = {field.name for field in fields(Settings)}
-    settings = Settings(**{name: value for name, value in vectors.arguments.items() if name in known})
+    trained = {name: value for name, value in vectors.arguments.items() if name in known}
+    settings = Settings(**trained) if trained else Settings(sample=0)
+    context_of = contexts_of_words(vectors)
     encoded = open_encoded(corpus, alphabet, threads, None, lambda sentence: None)
     source = TextSource(encoded, row_of, vectors.words.counts, settings)
 
     def count(stretch: Stretch) -> tuple[int, np.ndarray, np.ndarray]:
         windows = stretch.windows()
-        keys = pair_keys(windows.starts, windows.contexts, windows.targets, len(vectors.contexts))
+        keys = pair_keys(windows.starts, windows.contexts, windows.targets, context_of, len(vectors.contexts))
+        keys = keys[keys >= 0]
         return stretch.end, *add_up(keys, np.ones(len(keys), np.int64))
 
     pending: list[tuple[np.ndarray, np.ndarray]] = []
@@ -59,11 +65,19 @@ def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
     return add_up(np.concatenate([keys for keys, _ in parts]), np.concatenate([counts for _, counts in parts]))
 
 
+def contexts_of_words(vectors: Vectors) -> np.ndarray:
+    """The id that every word has as a context, int64; -1 if it is none."""
+    if vectors.words.identity == vectors.contexts.identity:
+        return np.arange(len(vectors.words))
+    return np.fromiter((vectors.contexts.id(word) for word in vectors.words), np.int64, len(vectors.words))
+
+
 @kernel
-def pair_keys(starts, contexts, targets, size):
-    """x · size + y of every pair of a context x and a target y."""
+def pair_keys(starts, contexts, targets, context_of, size):
+    """x · size + y of every pair of a context x and a target y; -1 where the target is not among the contexts."""
     keys = np.empty(contexts.size, np.int64)
     for window in range(targets.size):
         for i in range(starts[window], starts[window + 1]):
-            keys[i] = np.int64(contexts[i]) * size + targets[window]
+            y = context_of[targets[window]]
+            keys[i] = np.int64(contexts[i]) * size + y if y >= 0 else -1
     return keys

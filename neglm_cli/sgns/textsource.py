@@ -75,15 +75,10 @@ class TextSource:
         """
         window = self._window
         key = stream(self._seed, WINDOW, epoch)
-        kept = self._kept(epoch, max(0, start - STRETCH) if start else 0)
-        before = NOTHING
-        for piece in kept:
-            if piece.end > start:
-                break
-            before = piece
-        else:
-            return
-        while True:
+        before = self._kept_before(epoch, start)
+        kept = self._kept(epoch, start)
+        piece = next(kept, None)
+        while piece is not None:
             after = next(kept, None)
             around = [before.last(window), piece, after.first(window) if after else NOTHING]
             words = np.concatenate([part.words for part in around])
@@ -91,19 +86,31 @@ class TextSource:
             begin = len(around[0].words)
             find = partial(_find, words, places, begin, begin + len(piece.words), window, key)
             yield Stretch(piece.end, find)
-            if after is None:
-                return
             before, piece = piece, after
+
+    def _kept_before(self, epoch: int, start: int) -> _Kept:
+        """What is left of the corpus before this word, as far back as windows reach."""
+        before = NOTHING
+        position = start
+        while position > 0 and len(before.words) < self._window:
+            first = max(0, position - STRETCH)
+            words, places = self._thinned(epoch, self._corpus.cursor(first).take(position - first), first)
+            before = _Kept(start, np.concatenate([words, before.words]), np.concatenate([places, before.places]))
+            position = first
+        return before
+
+    def _thinned(self, epoch: int, ids: np.ndarray, position: int) -> tuple[np.ndarray, np.ndarray]:
+        words, places = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
+        key = stream(self._seed, KEEP, epoch)
+        count = subsample(ids, self._row_of, self._keep, key, position, words, places)
+        return words[:count], places[:count]
 
     def _kept(self, epoch: int, position: int) -> Iterator[_Kept]:
         """The corpus piece by piece; one with too few words for a window is put together with the next."""
-        key = stream(self._seed, KEEP, epoch)
         cursor = self._corpus.cursor(position)
         pieces: list[tuple[np.ndarray, np.ndarray]] = []
         while len(ids := cursor.take(STRETCH)):
-            words, places = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
-            count = subsample(ids, self._row_of, self._keep, key, position, words, places)
-            pieces.append((words[:count], places[:count]))
+            pieces.append(self._thinned(epoch, ids, position))
             position += len(ids)
             if sum(len(words) for words, _ in pieces) >= self._window or position == self.length:
                 yield _Kept(position, *(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))

@@ -67,7 +67,7 @@ class Trainer:
         try:
             while self.done < self.total:
                 epoch, start = divmod(self.done, self._source.length)
-                first = begun = self.done - start
+                first = begun = before = self.done - start
                 for stretch in self._source.stretches(epoch, start):
                     rate = settings.lr * max(LEAST_RATE, 1 - max(begun, self.done) / self.total)
                     task = self._workers.submit(self._train, stretch, epoch, np.float32(rate))
@@ -76,6 +76,8 @@ class Trainer:
                     while len(self._pending) > QUEUED * settings.threads:
                         yield self._finish()
                 yield from self.settle()
+                if self.done == before + start:
+                    raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
         finally:
             self._workers.shutdown(wait=True, cancel_futures=True)
             self._team.shutdown()

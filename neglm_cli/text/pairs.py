@@ -88,6 +88,8 @@ class Pairs:
 
 def add_up(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different keys in order, and the sum of the counts of each."""
+    if not len(keys):
+        return keys, counts
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))

@@ -251,7 +251,9 @@ def _open_source(path: str) -> Source:
         with open(path, "rb") as file:
             start = file.read(NEGLM_START + len(NEGLM_MARK))
         if start[NEGLM_START:] == NEGLM_MARK:
-            raise NeglmError(f"{shown(path)} is a file of neglm's, not a text; vocabularies are read with --merge")
+            raise NeglmError(
+                f"{shown(path)} is a file of neglm's, not a text (vocabularies are read by `neglm vocab --merge`)"
+            )
         return Source(path, status.st_size, plain=_compression(start) is None)
     except FileNotFoundError as error:
         raise NeglmError(f"{shown(path)} does not exist") from error

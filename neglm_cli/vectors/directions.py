@@ -20,7 +20,7 @@ class Directions:
     @staticmethod
     def of(vectors: np.ndarray, name: str) -> "Directions":
         """The directions of vectors from a file with that name; refused if some have none."""
-        lengths = np.sqrt(np.einsum("vd,vd->v", vectors, vectors))
+        lengths = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)).astype(np.float32)
         finite = np.isfinite(lengths)
         if not finite.all():
             row = int(finite.argmin())

@@ -10,7 +10,7 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import writing, writing_both
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors import numpy_form, projector, word2vec
-from neglm_cli.vectors.forms import GZIP_ENDING, METADATA_ENDING, WORDS_ENDING, Form, beside
+from neglm_cli.vectors.forms import GZIP_ENDING, Form, files_of
 from neglm_cli.vectors.reading import displayed
 
 UNFIT = {
@@ -82,7 +82,7 @@ def write(words: Alphabet, vectors: np.ndarray, path: str, form: Form) -> list[s
             else:
                 write_form(file, words, vectors)
         return [path]
-    other = beside(path, WORDS_ENDING if form is Form.NPY else METADATA_ENDING)
+    _, other = files_of(path, form)
     if os.path.exists(path) and not os.path.isfile(path):
         raise NeglmError(f"cannot write {shown(path)}: this form has two files, so name an ordinary one")
     with writing_both(path, other) as (matrix, spelled):

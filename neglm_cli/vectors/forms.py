@@ -38,3 +38,9 @@ def beside(path: str, ending: str) -> str:
     """The second file of a form that has two: the name of the first with another ending."""
     stem, found = os.path.splitext(path.removesuffix(GZIP_ENDING))
     return (stem if found in ENDINGS else path) + ending
+
+
+def files_of(path: str, form: Form) -> list[str]:
+    """The files that this form is written to."""
+    ending = {Form.NPY: WORDS_ENDING, Form.TSV: METADATA_ENDING}.get(form)
+    return [path] if ending is None else [path, beside(path, ending)]

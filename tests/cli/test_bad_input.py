@@ -168,7 +168,7 @@ def test_merging_what_is_no_vocabulary(neglm: Neglm) -> None:
 def test_a_vocabulary_as_a_corpus(neglm: Neglm) -> None:
     Path("corpus").write_bytes(b"some text\n")
     neglm("vocab", "corpus", "-o", "good")
-    assert "good is a file of neglm's, not a text; vocabularies are read with --merge" in refused(neglm, "good")
+    assert "good is a file of neglm's, not a text" in refused(neglm, "good")
 
 
 def test_names_that_cannot_be(neglm: Neglm) -> None:

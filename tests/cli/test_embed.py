@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neglm_cli.errors import NeglmError
+from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import COMMAND, Neglm, one_sentence
-from tests.sgns.making import some_text
+from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
 NOTES = ("compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in")
@@ -99,7 +101,7 @@ def test_deterministic(neglm: Neglm, corpus: Path) -> None:
 def test_init(neglm: Neglm, corpus: Path) -> None:
     neglm("embed", "corpus.txt", *SMALL, "-o", "first")
     Path("more.txt").write_bytes(corpus.read_bytes() + b"new words here\n" * 10)
-    nothing = (*SMALL, "--epochs", "1", "--lr", "1e-12", "--sample", "1e-9")
+    nothing = (*SMALL, "--epochs", "1", "--lr", "1e-12", "--sample", "0")
     result = neglm("embed", "more.txt", *nothing, "--init", "first", "-o", "second")
     first, second = Vectors.load("first"), Vectors.load("second")
     assert f"{len(first.words)} of {len(first.words) + 3} words start from first".encode() in result.stderr
@@ -313,3 +315,67 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
     message = sentence(neglm("embed", "corpus.txt", *SMALL, "-o", "no/place", code=1).stderr)
     assert "cannot write no/place" in message
     assert "the output corpus.txt is one of the inputs" in refused(neglm, "corpus.txt", "-o", "corpus.txt", code=2)
+
+
+def test_inputs_are_never_overwritten(neglm: Neglm, corpus: Path) -> None:
+    """Neither those that are named nor those that are remembered or implied, nor by the state beside the output."""
+    text = corpus.read_bytes()
+    neglm("vocab", "corpus.txt")
+    vocabulary = Path("vocab.safetensors").read_bytes()
+    Path("text.partial").write_bytes(text)
+    for arguments in (
+        ("-o", "corpus.txt"), ("corpus.txt", "-o", "vocab.safetensors"), ("text.partial", "-o", "text"),
+    ):  # fmt: skip
+        message = sentence(neglm("embed", *arguments, "--no-cache", code=2).stderr)
+        assert "is one of the inputs: name another with --output" in message
+    assert corpus.read_bytes() == Path("text.partial").read_bytes() == text
+    assert Path("vocab.safetensors").read_bytes() == vocabulary
+
+
+def test_nothing_to_learn(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt")
+    Path("other.txt").write_bytes(b"not one of those words\n" * 100)
+    assert "there is nothing to learn" in refused(neglm, "other.txt", *SMALL)
+
+
+def test_a_text_that_becomes_shorter(tmp_path: Path) -> None:
+    """The end is an error, not a wait for words that never come."""
+    job = job_of(some_text(5000), tmp_path, epochs=2)
+    trainer = job.trainer()
+    trainer.total = job.total + job.source.length
+    job.source.length += 100
+    with pytest.raises(NeglmError, match="the text became shorter while it was trained on"):
+        for _ in trainer.run():
+            pass
+
+
+def test_resume_of_what_is_no_state(neglm: Neglm, corpus: Path) -> None:
+    neglm("embed", "corpus.txt", *SMALL)
+    finished = Path("vectors.safetensors").read_bytes()
+    Path("vectors.safetensors.partial").write_bytes(finished)
+    message = sentence(neglm("embed", "--resume", code=1).stderr)
+    assert message == (
+        "neglm: vectors.safetensors.partial is not the state of a training: start again without --resume"
+    )
+    for arguments in (("--resume", "--vocab", "v"), ("--resume", "--exact"), ("--resume", "-o", "-")):
+        neglm("embed", *arguments, code=2)
+
+
+def test_pmi_of_vectors_with_other_contexts(neglm: Neglm, corpus: Path) -> None:
+    """Contexts in another order are the same contexts; those that are missing make no pairs."""
+    neglm("embed", "corpus.txt", *SMALL, "--sample", "0")
+    vectors = Vectors.load("vectors.safetensors")
+    whole = json.loads(neglm("pmi", "--json", "--no-svd").stdout)
+    for order in (np.arange(len(vectors.words))[::-1], np.arange(50)):
+        contexts = Alphabet.of([vectors.contexts[i] for i in order], vectors.contexts.counts[order])
+        changed = {"contexts": contexts, "context_vectors": vectors.context_vectors[order]}
+        Vectors(**vectors.__dict__ | changed).save("other.safetensors")
+        found = json.loads(neglm("pmi", "other.safetensors", "--json", "--no-svd").stdout)
+        if len(order) == len(vectors.words):
+            assert found["pairs"] == whole["pairs"]
+            assert found["model"]["score"] == pytest.approx(whole["model"]["score"], rel=1e-6)
+        else:
+            assert 0 < found["pairs"] < whole["pairs"]
+    Path("one.txt").write_bytes(b"w1\n")
+    message = sentence(neglm("pmi", "vectors.safetensors", "one.txt", code=1).stderr)
+    assert "one.txt has no pair of a word and a context" in message

@@ -49,6 +49,19 @@ def test_from_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert all_windows(source, 0, end) == [window for window in whole if window[0] >= end]
 
 
+def test_from_the_middle_where_few_words_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces with fewer words than a window are put together, wherever one starts."""
+    monkeypatch.setattr(textsource, "STRETCH", 20)
+    text = some_text(3000).replace(b"\n", b" ")
+    source = job_of(text, tmp_path, sample=1e-4, window=15).source
+    assert isinstance(source, textsource.TextSource)
+    ends = [stretch.end for stretch in source.stretches(0, 0)]
+    assert 3 < len(ends) < 140
+    whole = all_windows(source, 0)
+    for end in ends[:-1]:
+        assert all_windows(source, 0, end) == [window for window in whole if window[0] >= end]
+
+
 def test_epochs_differ(tmp_path: Path) -> None:
     source = job_of(some_text(3000), tmp_path).source
     assert isinstance(source, textsource.TextSource)
