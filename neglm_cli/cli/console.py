@@ -6,6 +6,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from neglm_cli.store.output import STANDARD_OUTPUT
+
 FIRST_DRAWING = 0.5  # seconds: what is over sooner needs no progress bar
 REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
 
@@ -39,6 +41,15 @@ class Console:
     def as_json(self, value: Any, indent: int | None = 2) -> str:
         return json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), indent=indent)
 
+    def summary(self, summary: dict[str, Any], text: str, output: str, as_json: bool) -> None:
+        """What a command that wrote `output` says of it: a result, unless the output itself went there."""
+        if output in STANDARD_OUTPUT:
+            self.note(self.as_json(summary) if as_json else text)
+        elif as_json:
+            self.json(summary)
+        elif not self.quiet:
+            self.result(text)
+
     def announce_compiling(self) -> None:
         """Say so if Numba compiles: it happens once after an install, and takes seconds."""
         from numba.core import event
@@ -59,6 +70,17 @@ class Console:
         if not self._watching_compiler:
             self._watching_compiler = True
             event.register("numba:compile", Watcher())
+
+
+def visible(text: str) -> str:
+    """Text for a terminal or a sentence, without control characters."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def short(text: str, most: int) -> str:
+    """Visible text of at most this many characters, and a mark if that is not all."""
+    shown = visible(text[: most + 1])
+    return shown if len(shown) <= most else shown[:most] + "…"
 
 
 console = Console()

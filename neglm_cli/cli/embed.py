@@ -17,7 +17,7 @@ from neglm_cli.cli.embed_jobs import (
     settings_of,
     start_from,
 )
-from neglm_cli.cli.embed_run import show, train, train_exactly
+from neglm_cli.cli.embed_run import as_text, train, train_exactly
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -276,17 +276,18 @@ def embed(
     console.announce_compiling()
     with ExitStack() as copies:
         if resume:
-            job = resumed_job(output, given, corpus or [], pairs, cache)
+            summary = train(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint)
         else:
             settings = settings_of(given, pairs is not None)
             if settings.exact:
-                show(train_exactly(read_pairs(pairs or "", settings), settings, output), output, json, quiet)
-                return
-            job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
-            if init is not None:
-                start_from(job, init)
-        _keep_inputs(output, [file["path"] for file in job.files])
-        show(train(job, output, checkpoint), output, json, quiet)
+                summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
+            else:
+                job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
+                _keep_inputs(output, [file["path"] for file in job.files])
+                if init is not None:
+                    start_from(job, init)
+                summary = train(job, output, checkpoint)
+    console.summary(summary, as_text(summary), output, json)
 
 
 def _check_usage(

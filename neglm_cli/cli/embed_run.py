@@ -118,16 +118,7 @@ def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str
     }
 
 
-def show(summary: dict[str, Any], output: str, json: bool, quiet: bool) -> None:
-    if output in STANDARD_OUTPUT:
-        console.note(console.as_json(summary) if json else _as_text(summary))
-    elif json:
-        console.json(summary)
-    elif not quiet:
-        console.result(_as_text(summary))
-
-
-def _as_text(summary: dict[str, Any]) -> str:
+def as_text(summary: dict[str, Any]) -> str:
     name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     lines = [f"{name}: {summary['words']:,} words and {summary['contexts']:,} contexts, {summary['size']} dimensions"]
     if "score" in summary:

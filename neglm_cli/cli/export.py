@@ -103,12 +103,7 @@ def export(
     if changed:
         console.note(f"{changed:,} {'words have' if changed > 1 else 'word has'} _ in place of white space")
     summary = {"output": files, "form": str(chosen), "words": len(words), "size": loaded.size, "changed": changed}
-    if output in STANDARD_OUTPUT:
-        console.note(console.as_json(summary) if json else _as_text(summary))
-    elif json:
-        console.json(summary)
-    elif not quiet:
-        console.result(_as_text(summary))
+    console.summary(summary, _as_text(summary), output, json)
 
 
 def _form(output: str, form: Form | None) -> Form:

@@ -94,12 +94,7 @@ def import_(
         "contexts": len(vectors.contexts),
         "size": vectors.size,
     }
-    if output in STANDARD_OUTPUT:
-        console.note(console.as_json(summary) if json else _as_text(summary))
-    elif json:
-        console.json(summary)
-    elif not quiet:
-        console.result(_as_text(summary))
+    console.summary(summary, _as_text(summary), output, json)
 
 
 def _as_text(summary: dict[str, Any]) -> str:

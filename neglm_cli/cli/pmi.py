@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import Progress, console, short
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -225,6 +225,9 @@ def _pairs(
         else:
             from neglm_cli.sgns.cooccurrence import count_pairs
 
+            if not trained.arguments:
+                console.note(f"{name} does not say how it was trained: windows of 5 words, nothing thinned out")
+
             found, left_out = count_pairs(source, trained, threads, progress.advance), 0
     if not len(found):
         raise NeglmError(f"{source.name} has no pair of a word and a context of {name}: are these its pairs?")
@@ -289,13 +292,15 @@ def _as_text(summary: dict[str, Any]) -> str:
         lines += ["", f"  {'pairs that lose most':<{2 * NAME_WIDTH}}{'count':>9}{'m':>8}{'PMI':>8}{'KL':>10}"]
     for pair in summary["pairs_that_lose_most"]:
         true = "-inf" if pair["pmi"] is None else f"{pair['pmi']:.2f}"
-        names = f"{_short(pair['word']):<{NAME_WIDTH}}{_short(pair['context']):<{NAME_WIDTH}}"
+        names = (
+            f"{short(pair['word'], NAME_WIDTH - 2):<{NAME_WIDTH}}{short(pair['context'], NAME_WIDTH - 2):<{NAME_WIDTH}}"
+        )
         lines.append(f"  {names}{pair['count']:>9,}{pair['score']:>8.2f}{true:>8}{pair['divergence']:>10.2e}")
     for what in ("words", "contexts"):
         if summary[f"{what}_that_lose_most"]:
             lines += ["", f"  {f'{what} that lose most':<{NAME_WIDTH}}{'KL':>9}"]
         for word in summary[f"{what}_that_lose_most"]:
-            lines.append(f"  {_short(word['word']):<{NAME_WIDTH}}{word['divergence']:>9.2e}")
+            lines.append(f"  {short(word['word'], NAME_WIDTH - 2):<{NAME_WIDTH}}{word['divergence']:>9.2e}")
     return "\n".join(lines)
 
 
@@ -303,9 +308,3 @@ def _row(label: str, figures: dict[str, Any]) -> str:
     kept = "-" if figures["kept"] is None else f"{figures['kept']:.2%}"
     error = f"  ± {figures['standard_error']:.1g}" if figures.get("standard_error") else ""
     return f"  {label:<16}{figures['score']:>10.5f}{figures['divergence']:>10.5f}{kept:>9}{error}"
-
-
-def _short(word: str) -> str:
-    """A word for a column: not too long, and no control characters."""
-    visible = "".join(char if char.isprintable() else repr(char)[1:-1] for char in word[:NAME_WIDTH])
-    return visible if len(visible) < NAME_WIDTH else visible[: NAME_WIDTH - 2] + "…"

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neglm_cli.cli.console import console
+from neglm_cli.cli.console import console, visible
 from neglm_cli.errors import NeglmError
 
 if TYPE_CHECKING:
@@ -51,11 +51,6 @@ def as_text(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
 
 
-def visible(word: bytes) -> str:
-    """A word for a terminal or a sentence, without control characters."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in as_text(word))
-
-
 def known_ids(alphabet: "Alphabet", words: Sequence[bytes], file: str) -> list[int]:
     """The ids of the words; a sentence for the first that has none."""
     from neglm_cli.vectors.spelling import find, lower
@@ -64,8 +59,8 @@ def known_ids(alphabet: "Alphabet", words: Sequence[bytes], file: str) -> list[i
     for word, id_ in zip(words, ids, strict=True):
         if id_ < 0:
             small = lower(word)
-            hint = f", but `{visible(small)}` is" if find(alphabet, small) >= 0 else ""
-            raise NeglmError(f"`{visible(word)}` is not among the {len(alphabet):,} words of {file}{hint}")
+            hint = f", but `{visible(as_text(small))}` is" if find(alphabet, small) >= 0 else ""
+            raise NeglmError(f"`{visible(as_text(word))}` is not among the {len(alphabet):,} words of {file}{hint}")
     return ids
 
 
@@ -100,11 +95,11 @@ def _show(result: Answer, json: bool) -> None:
     if sys.stdout.isatty():
         from rich.cells import cell_len
 
-        words = [visible(word) for word, _ in result.found]
+        words = [visible(as_text(word)) for word, _ in result.found]
         width = max(map(cell_len, words), default=0)
         padded = [word + " " * (width - cell_len(word)) for word in words]
         encoding = sys.stdout.encoding
-        lines = [visible(result.header).encode(encoding, "backslashreplace")]
+        lines = [visible(as_text(result.header)).encode(encoding, "backslashreplace")]
         columns = [word.encode(encoding, "backslashreplace") for word in padded]
     else:
         columns = [word for word, _ in result.found]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import Progress, console, short
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -131,12 +131,7 @@ def vocab(
     else:
         vocabulary.save(path)
     summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)}
-    if path in STANDARD_OUTPUT:
-        console.note(console.as_json(summary) if json else _as_text(summary))
-    elif json:
-        console.json(summary)
-    elif not quiet:
-        console.result(_as_text(summary))
+    console.summary(summary, _as_text(summary), path, json)
 
 
 def _counted(
@@ -197,12 +192,6 @@ def _as_text(summary: dict[str, Any]) -> str:
     lines = [f"{name}: {summary['vocabulary']:,} words, with <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:
-        words = "  ".join(f"{_short(word)} {count:,}" for word, count in summary["most_frequent"])
+        words = "  ".join(f"{short(word, WORD_WIDTH)} {count:,}" for word, count in summary["most_frequent"])
         lines.append(f"  {'most frequent':<16}{words}")
     return "\n".join(lines)
-
-
-def _short(word: str) -> str:
-    """A word for the terminal: not too long, and no control characters."""
-    visible = "".join(char if char.isprintable() else repr(char)[1:-1] for char in word[: WORD_WIDTH + 1])
-    return visible if len(visible) <= WORD_WIDTH else visible[:WORD_WIDTH] + "…"

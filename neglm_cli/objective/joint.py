@@ -14,6 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
+from neglm_cli.objective.noise import probabilities
+from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.text.pairs import Pairs
 
 
@@ -33,14 +35,13 @@ class Joint:
     def of(pairs: Pairs, k: int, noise_alpha: float) -> "Joint":
         """The distribution of these pairs. Noise is drawn by the counts of the contexts' alphabet, as in training."""
         total = pairs.counts.sum(dtype=np.float64)
-        weights = (pairs.contexts.counts / pairs.contexts.counts.max()) ** noise_alpha
         return Joint(
             pairs.rows,
             pairs.columns,
             pairs.counts / total,
             pairs.row_totals / total,
             pairs.column_totals / total,
-            weights / weights.sum(),
+            probabilities(pairs.contexts.counts, noise_alpha),
             k,
         )
 
@@ -82,7 +83,7 @@ class Joint:
 
     def score_offset(self, objective: str) -> np.ndarray:
         """What is added to x·y to make it a score, by context: nothing for `pmi`, −log(k p_α(y)) for `cond`."""
-        return -np.log(self.k * self.noise) if objective == "cond" else np.zeros(len(self.noise))
+        return score_offsets(objective, self.noise, self.k)
 
     def optimum(self) -> float:
         """S(pmi). Empty cells add nothing: σ(−∞) says noise, and noise it is."""

@@ -16,7 +16,7 @@ S32 = np.uint64(32)
 
 def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
     """p_α: float64 (V,), in proportion to count^α."""
-    weights = np.asarray(counts, np.float64) ** alpha
+    weights = (np.asarray(counts, np.float64) / counts.max()) ** alpha  # so that no power overflows
     return weights / weights.sum()
 
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.objective.random import START, draw, stream, unit
-from neglm_cli.sgns.tiles import ROW_UNIT
+from neglm_cli.sgns.tiles import CACHE_LINE, ROW_UNIT
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
 
-CACHE_LINE = 64
 ROWS_AT_ONCE = 4096
 
 

@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 
 N = 8  # outputs of a tile: the target and seven noise words, or eight noise words
 LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # of a machine vector
+CACHE_LINE = 64  # bytes
 ROW_UNIT = 16  # rows are padded to a multiple of this: one cache line, and whole vectors
 
 f32, f64, i32, i64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)

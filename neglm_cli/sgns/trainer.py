@@ -10,7 +10,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.objective.noise import alias_table, probabilities
-from neglm_cli.objective.offsets import train_offsets
+from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch, Windows
@@ -45,7 +45,7 @@ class Trainer:
         self._settings = settings
         noise = probabilities(context_counts, settings.noise_alpha)
         self._noise = alias_table(noise)
-        self._offsets = train_offsets(settings.objective, noise, settings.k)
+        self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
         self._pending: deque[tuple[int, Future[Trained]]] = deque()
         # In step, one leader takes a stretch at a time and the team works on it together; else each takes its own.
         self._team = ThreadPoolExecutor(settings.threads)

@@ -18,13 +18,12 @@ from neglm_cli.kernels import inlined, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 from neglm_cli.sgns.barrier import wait_for_all
-from neglm_cli.sgns.tiles import LANES, N, prefetch_row, score_part, train_part, train_tile
+from neglm_cli.sgns.tiles import CACHE_LINE, LANES, N, prefetch_row, score_part, train_part, train_tile
 
 USES, APART = 7, 16
 BATCH = 32  # windows that `train_in_step` scores before it moves rows
 PLANS = 3  # batches that it has in hand: one that a slow thread trains on, one that is scored, one that is planned
 SIX_BITS = 63
-CACHE_LINE = 64  # bytes
 
 
 @inlined
