@@ -3,6 +3,7 @@
     @kernel    called from Python: compiled once, then loaded from the disk
     @inlined   called from kernels only, where a call would cost more than the work
     @outlined  called from kernels only, and so rarely that it would be in the way of a hot loop
+    @summed    the same for sums, whose terms may be added in another order: LLVM makes vectors of these only
 
 A function loaded from the disk cannot be inlined into another, so only kernels are kept.
 Numba looks only at the file that holds a kernel, not at those whose functions it inlines; the directory is
@@ -67,3 +68,4 @@ if not config.CACHE_DIR:  # type: ignore[attr-defined]
 kernel = numba.njit(cache=True, nogil=True)
 inlined = numba.njit(nogil=True, forceinline=True)
 outlined = numba.njit(nogil=True)
+summed = numba.njit(nogil=True, fastmath={"reassoc", "nsz", "contract"})

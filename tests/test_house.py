@@ -5,7 +5,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
 ROOMS = ["store", "text", "vectors", "objective", "sgns", "cli"]  # each may import from those before it
-FOUNDATIONS = {"errors", "kernels", ""}
+FOUNDATIONS = {"errors", "kernels", "simd", "barrier", ""}
 
 
 def imports(path: Path) -> set[str]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.objective.random import START, draw, stream, unit
-from neglm_cli.sgns.tiles import CACHE_LINE, ROW_UNIT
+from neglm_cli.simd import ROW_UNIT, aligned
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
 
@@ -20,7 +20,7 @@ class Table:
         self.shape = (rows, size)
         self.dtype = np.dtype(np.float32)
         self.row_size = -(-size // (ROW_UNIT * parts)) * ROW_UNIT  # of one part
-        self.flat = _aligned(parts * rows * self.row_size)
+        self.flat = aligned(parts * rows * self.row_size)
         self._parts = self.flat.reshape(parts, rows, self.row_size)
 
     def __getitem__(self, rows: "slice | np.ndarray") -> np.ndarray:
@@ -75,12 +75,6 @@ class Tables:
 
     def finite(self) -> bool:
         return self.inputs.finite() and self.outputs.finite()
-
-
-def _aligned(length: int) -> np.ndarray:
-    raw = np.zeros(length + CACHE_LINE // 4, np.float32)
-    skipped = -raw.ctypes.data % CACHE_LINE // 4
-    return raw[skipped : skipped + length]
 
 
 def _take_over(table: Table, words: Alphabet, given: np.ndarray, given_words: Alphabet) -> int:

@@ -17,154 +17,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from neglm_cli.simd import LANES, Code, constant, doubles, f32, i32, integer, integers, vector
+
 N = 8  # outputs of a tile: the target and seven noise words, or eight noise words
-LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # of a machine vector
-CACHE_LINE = 64  # bytes
-ROW_UNIT = 16  # rows are padded to a multiple of this: one cache line, and whole vectors
-
-f32, f64, i32, i64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
-vector = ir.VectorType(f32, LANES)
-integers = ir.VectorType(i32, LANES)
-doubles = ir.VectorType(f64, LANES)
-
-# e^r on [-ln2/2, ln2/2] and ln(1+e)/e on [0, 1], highest power first: Chebyshev fits, good to 1e-7
-EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5, 1.0, 1.0)
-LOG1P = (-0.0085746762, 0.044214192, -0.10785368, 0.17757024, -0.24499612, 0.33276177, -0.49997449, 0.99999981)
-
-
-def constant(value: float) -> Any:
-    return ir.Constant(vector, [value] * LANES)
-
-
-def whole(value: int) -> Any:
-    return ir.Constant(integers, [value] * LANES)
-
-
-def _index(value: int) -> Any:
-    return ir.Constant(i64, value)
-
-
-class _Code:
-    """Emits vector code into a function that Numba compiles."""
-
-    def __init__(self, builder: Any) -> None:
-        self.build = builder
-        self._fma, self._rint = (
-            cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector] * count), name)
-            for count, name in ((3, f"llvm.fma.v{LANES}f32"), (1, f"llvm.rint.v{LANES}f32"))
-        )
-
-    def pointer(self, base: Any, index: Any) -> Any:
-        return self.build.bitcast(self.build.gep(base, [index]), vector.as_pointer())
-
-    def load(self, base: Any, index: Any) -> Any:
-        return self.build.load(self.pointer(base, index), align=4)
-
-    def store(self, value: Any, base: Any, index: Any) -> None:
-        self.build.store(value, self.pointer(base, index), align=4)
-
-    def item(self, base: Any, index: Any) -> Any:
-        return self.build.load(self.build.gep(base, [index]))
-
-    def broadcast(self, scalar: Any) -> Any:
-        nothing = ir.Constant(vector, ir.Undefined)
-        return self.shuffle(self.build.insert_element(nothing, scalar, ir.Constant(i32, 0)), nothing, [0] * LANES)
-
-    def shuffle(self, a: Any, b: Any, lanes: list[int]) -> Any:
-        return self.build.shuffle_vector(a, b, ir.Constant(integers, lanes))
-
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return self.build.call(self._fma, [a, b, c])
-
-    def polynomial(self, coefficients: tuple[float, ...], x: Any) -> Any:
-        result = constant(coefficients[0])
-        for coefficient in coefficients[1:]:
-            result = self.fma(result, x, constant(coefficient))
-        return result
-
-    def exp(self, x: Any) -> Any:
-        """e^x for x from -87 to 0: 2^n times a polynomial in what is left."""
-        n = self.build.call(self._rint, [self.build.fmul(x, constant(1.4426950408889634))])
-        rest = self.fma(n, constant(2.12194440e-4), self.fma(n, constant(-0.693359375), x))  # ln 2 in two parts
-        bits = self.build.bitcast(self.polynomial(EXP, rest), integers)
-        exponent = self.build.shl(self.build.fptosi(n, integers), whole(23))
-        return self.build.bitcast(self.build.add(bits, exponent), vector)
-
-    def sigmoid_and_softplus(self, s: Any) -> tuple[Any, Any]:
-        """σ(s) and log(1 + e^s), neither of which overflows; a score that is not a number stays one."""
-        zero, one = constant(0.0), constant(1.0)
-        positive = self.build.fcmp_ordered(">", s, zero)
-        minus_size = self.build.select(positive, self.build.fsub(zero, s), s)
-        too_low = self.build.fcmp_ordered("<", minus_size, constant(-87.0))
-        e = self.exp(self.build.select(too_low, constant(-87.0), minus_size))
-        sigmoid = self.build.fdiv(self.build.select(positive, one, e), self.build.fadd(e, one))
-        softplus = self.fma(self.polynomial(LOG1P, e), e, self.build.select(positive, s, zero))
-        return sigmoid, softplus
-
-    def sums(self, parts: list[Any]) -> Any:
-        """Lane l of the result is the sum over all lanes of parts[l].
-
-        Each round adds the halves of pairs of vectors into one, which takes two shuffles and one addition: about
-        three instructions for each sum where one at a time would take eight.
-        """
-        parts = [parts[lane] for lane in ENDS_FROM]
-        for low, high in HALVINGS:
-            parts = [
-                self.build.fadd(self.shuffle(a, b, low), self.shuffle(a, b, high))
-                for a, b in zip(parts[::2], parts[1::2], strict=True)
-            ]
-        return parts[0]
-
-    @contextmanager
-    def loop(self, count: Any) -> Iterator[Any]:
-        with cgutils.for_range(self.build, count, intp=i64) as loop:
-            yield loop.index
-
-
-def _halvings() -> list[tuple[list[int], list[int]]]:
-    """The lanes of two vectors side by side that each round adds, chosen so that a shuffle is one instruction."""
-    rounds = []
-    if LANES == 16:
-        rounds.append(_pick([range(8), range(16, 24)], 8))
-    quarters = [range(start, start + 4) for start in range(0, 2 * LANES, 8)]
-    rounds.append(_pick(quarters, 4))
-    rounds.append(_pick([range(s + v, s + v + 2) for s in range(0, LANES, 4) for v in (0, LANES)], 2))
-    singles = [s + v + i for s in range(0, LANES, 4) for v in (0, LANES) for i in (0, 2)]
-    rounds.append(_pick([range(single, single + 1) for single in singles], 1))
-    return rounds
-
-
-def _pick(lows: list[range], distance: int) -> tuple[list[int], list[int]]:
-    low = [lane for lanes in lows for lane in lanes]
-    return low, [lane + distance for lane in low]
-
-
-HALVINGS = _halvings()
-
-
-def _ends_from() -> list[int]:
-    """In which order vectors must enter `sums` to end in lane 0, 1, 2, ..."""
-    owners = [[part] * LANES for part in range(LANES)]
-    for low, high in HALVINGS:
-        pairs = [a + b for a, b in zip(owners[::2], owners[1::2], strict=True)]
-        assert all(pair[i] == pair[j] for pair in pairs for i, j in zip(low, high, strict=True))
-        owners = [[pair[lane] for lane in low] for pair in pairs]
-    order = [0] * LANES
-    for lane, part in enumerate(owners[0]):
-        order[part] = lane
-    return order
-
-
-ENDS_FROM = _ends_from()
 AT_ONCE = LANES // N  # contexts whose scores share a vector
 
 
-class _Tile(_Code):
+class _Tile(Code):
     """One tile: the arguments of an intrinsic by name, and the code of its passes."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any, names: tuple[str, ...]) -> None:
@@ -173,8 +37,8 @@ class _Tile(_Code):
         for name, kind in zip(names, signature.args, strict=True):
             if isinstance(kind, types.Array):
                 array = context.make_array(kind)(context, builder, given[name])
-                row = given[ROW_OF[name]] if name in ROW_OF else _index(0)
-                length = builder.extract_value(array.shape, 1) if name in ROW_OF else _index(0)
+                row = given[ROW_OF[name]] if name in ROW_OF else integer(0)
+                length = builder.extract_value(array.shape, 1) if name in ROW_OF else integer(0)
                 setattr(self, name, builder.gep(array.data, [builder.mul(row, length)]))
             else:
                 setattr(self, name, given[name])
@@ -212,26 +76,26 @@ class _Tile(_Code):
         return self.build.add(self.x_base, self.item(self.x_rows, number))
 
     def y_starts(self) -> list[Any]:
-        return [self.build.add(self.y_base, self.item(self.y_rows, _index(j))) for j in range(N)]
+        return [self.build.add(self.y_base, self.item(self.y_rows, integer(j))) for j in range(N)]
 
     @contextmanager
     def each_chunk(self) -> Iterator[Any]:
         """A loop over the chunks of rows; gives how far into a row each one lies."""
         with self.loop(self.chunks) as chunk:
-            yield self.build.mul(chunk, _index(LANES))
+            yield self.build.mul(chunk, integer(LANES))
 
     def in_pairs(self, step: Callable[[Any, int], None]) -> None:
         """step(first, 2) for every two contexts, and step(first, 1) for one that is left."""
         build = self.build
-        with self.loop(build.lshr(self.contexts, _index(1))) as pair:
-            step(build.mul(pair, _index(2)), 2)
+        with self.loop(build.lshr(self.contexts, integer(1))) as pair:
+            step(build.mul(pair, integer(2)), 2)
         with build.if_then(build.trunc(self.contexts, ir.IntType(1))):
-            step(build.sub(self.contexts, _index(1)), 1)
+            step(build.sub(self.contexts, integer(1)), 1)
 
     def dots(self, first: Any, count: int, take: Callable[[Any, int, Any], None]) -> None:
         """x_i · y_j for `count` contexts from `first` on: take(first, count, scores) gets a machine vector of them."""
         build = self.build
-        starts = [self.x_start(build.add(first, _index(i))) for i in range(count)]
+        starts = [self.x_start(build.add(first, integer(i))) for i in range(count)]
         y_starts = self.y_starts()
         sums = [cgutils.alloca_once(build, vector) for _ in range(count * N)]
         for place in sums:
@@ -246,13 +110,13 @@ class _Tile(_Code):
         for i in range(0, count, AT_ONCE):
             parts = [build.load(place) for place in sums[i * N : (i + AT_ONCE) * N]]
             scores = self.sums(parts + [constant(0.0)] * (LANES - len(parts)))
-            take(build.add(first, _index(i)), min(AT_ONCE, count - i), scores)
+            take(build.add(first, integer(i)), min(AT_ONCE, count - i), scores)
 
     def write_scores(self, base: Any, start: Any) -> None:
         """The scores of all contexts, N each, to base[start:]."""
 
         def write(first: Any, count: int, scores: Any) -> None:
-            self.store(scores, base, self.build.add(start, self.build.mul(first, _index(N))))
+            self.store(scores, base, self.build.add(start, self.build.mul(first, integer(N))))
 
         self.in_pairs(lambda first, count: self.dots(first, count, write))
 
@@ -264,38 +128,38 @@ class _Tile(_Code):
             build.store(constant(0.0), total)
             with self.loop(self.parts) as part:
                 start = build.add(self.scores_start, build.mul(part, self.scores_stride))
-                scores = self.load(self.scores, build.add(start, build.mul(place, _index(LANES))))
+                scores = self.load(self.scores, build.add(start, build.mul(place, integer(LANES))))
                 build.store(build.fadd(build.load(total), scores), total)
-            self.store(build.load(total), self.gradients, build.mul(place, _index(LANES)))
+            self.store(build.load(total), self.gradients, build.mul(place, integer(LANES)))
 
     @contextmanager
     def each_vector(self) -> Iterator[Any]:
         """A loop over the machine vectors that the scores of all contexts fill; gives their numbers."""
-        rounded = self.build.add(self.contexts, _index(AT_ONCE - 1))
-        with self.loop(self.build.udiv(rounded, _index(AT_ONCE))) as place:
+        rounded = self.build.add(self.contexts, integer(AT_ONCE - 1))
+        with self.loop(self.build.udiv(rounded, integer(AT_ONCE))) as place:
             yield place
 
     def take_gradients(self) -> None:
         """Scores become gradients, in their place, and the loss is added up. No vector waits for another here: σ takes
         long from beginning to end, but many can be under way."""
         build = self.build
-        offsets = self.beside([self.eight(self.offsets, _index(0))] * AT_ONCE)
-        positive_of_one, total_of_one = (self.eight(base, _index(0)) for base in (self.positive, self.total))
+        offsets = self.beside([self.eight(self.offsets, integer(0))] * AT_ONCE)
+        positive_of_one, total_of_one = (self.eight(base, integer(0)) for base in (self.positive, self.total))
         rate = self.broadcast(self.rate)
         losses = build.bitcast(self.losses, doubles.as_pointer())
         loss = cgutils.alloca_once_value(build, build.load(losses, align=8))
         with self.each_vector() as place:
-            last = build.add(build.mul(place, _index(AT_ONCE)), _index(AT_ONCE - 1))
+            last = build.add(build.mul(place, integer(AT_ONCE)), integer(AT_ONCE - 1))
             there = build.icmp_signed("<", last, self.contexts)  # with an odd number of contexts, one is not
             nothing = ir.Constant(ir.VectorType(f32, N), [0.0] * N)
             positive, total = (
                 self.beside([one, build.select(there, one, nothing)] if AT_ONCE == 2 else [one])
                 for one in (positive_of_one, total_of_one)
             )
-            s = build.fadd(self.load(self.gradients, build.mul(place, _index(LANES))), offsets)
+            s = build.fadd(self.load(self.gradients, build.mul(place, integer(LANES))), offsets)
             sigmoid, softplus = self.sigmoid_and_softplus(s)
             gradient = build.fmul(rate, build.fsub(positive, build.fmul(total, sigmoid)))
-            self.store(gradient, self.gradients, build.mul(place, _index(LANES)))
+            self.store(gradient, self.gradients, build.mul(place, integer(LANES)))
             new = build.fsub(build.fmul(total, softplus), build.fmul(positive, s))
             build.store(build.fadd(build.load(loss), build.fpext(new, doubles)), loss)
         build.store(build.load(loss), losses, align=8)
@@ -314,13 +178,13 @@ class _Tile(_Code):
                 build.store(y, place)
 
             def move(first: Any, count: int) -> None:
-                numbers = [build.add(first, _index(i)) for i in range(count)]
+                numbers = [build.add(first, integer(i)) for i in range(count)]
                 places = [build.add(self.x_start(number), offset) for number in numbers]
                 xs = [self.load(self.inputs, place) for place in places]
                 new = [[x, constant(0.0)] for x in xs]  # two sums each: neither waits long for its last term
                 for j in range(N):
                     for i in range(count):
-                        slot = build.add(build.mul(numbers[i], _index(N)), _index(j))
+                        slot = build.add(build.mul(numbers[i], integer(N)), integer(j))
                         g = self.broadcast(self.item(self.gradients, slot))
                         new[i][j & 1] = self.fma(g, ys[j], new[i][j & 1])
                         build.store(self.fma(g, xs[i], build.load(moved[j])), moved[j])
@@ -365,7 +229,7 @@ def train_tile(
     """
 
     def emit(code):
-        code.write_scores(code.gradients, _index(0))
+        code.write_scores(code.gradients, integer(0))
         code.take_gradients()
         code.update()
 
@@ -416,13 +280,13 @@ def prefetch_row(typingctx, matrix, start, chunks):
     signature = types.void(matrix, types.int64, types.int64)
 
     def codegen(context, builder, signature, args):
-        code = _Code(builder)
+        code = Code(builder)
         base = context.make_array(signature.args[0])(context, builder, args[0]).data
         kind = ir.FunctionType(ir.VoidType(), [base.type, i32, i32, i32])
         function = builder.module.declare_intrinsic("llvm.prefetch", [base.type], kind)
         to_write, keep, data_cache = (ir.Constant(i32, value) for value in (1, 3, 1))
         with code.loop(args[2]) as chunk:
-            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, _index(LANES)))])
+            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, integer(LANES)))])
             builder.call(function, [place, to_write, keep, data_cache])
         return context.get_dummy_value()
 

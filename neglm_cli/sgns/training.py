@@ -14,11 +14,12 @@ enough for the row to be still in the cache.
 
 import numpy as np
 
+from neglm_cli.barrier import meet
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
-from neglm_cli.sgns.barrier import wait_for_all
-from neglm_cli.sgns.tiles import CACHE_LINE, LANES, N, prefetch_row, score_part, train_part, train_tile
+from neglm_cli.sgns.tiles import N, prefetch_row, score_part, train_part, train_tile
+from neglm_cli.simd import CACHE_LINE, LANES
 
 USES, APART = 7, 16
 BATCH = 32  # windows that `train_in_step` scores before it moves rows
@@ -214,7 +215,7 @@ def train_in_step(
                     place, window, starts, contexts, targets, drawn, k, offset_of, row_size, x_rows, y_rows, total,
                     offsets,
                 )  # fmt: skip
-        wait_for_all(barrier, (batch + 2) * threads)
+        meet(barrier, threads)
         for window in range(max(first, 0), last):
             place = window % (PLANS * BATCH)
             size = starts[window + 1] - starts[window]

@@ -12,13 +12,13 @@ PATIENCE = 2_000  # looks at the counter before the processor is given away
 
 @intrinsic
 def _arrive(typingctx, counter):
-    """Add one to counter[0], in one piece; whatever was written before is seen by those who then read it."""
-    signature = types.void(counter)
+    """Add one to counter[0], in one piece, and say what it was; whatever was written before is seen by those who then
+    read it."""
+    signature = types.int64(counter)
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
-        return context.get_dummy_value()
+        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
 
     return signature, codegen
 
@@ -49,11 +49,12 @@ def _give_way(typingctx):
 
 
 @inlined
-def wait_for_all(counter, phase):
-    """Wait until the counter has reached `phase`: threads times the number of meetings so far."""
-    _arrive(counter)
+def meet(counter, threads):
+    """Wait until all threads are here. `counter` is an int64 array; its first number is a multiple of `threads` when
+    none of them is at a meeting."""
+    all_here = (_arrive(counter) // threads + 1) * threads
     looks = 0
-    while _read(counter) < phase:
+    while _read(counter) < all_here:
         looks += 1
         if looks > PATIENCE:
             _give_way()

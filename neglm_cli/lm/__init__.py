@@ -1,0 +1,1 @@
+"""Language models: an LSTM over words, trained by negative sampling."""

@@ -1,0 +1,87 @@
+"""What a trainer needs of a device: nothing in it says where the arrays are, or who multiplies them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from neglm_cli.store.container import Matrix
+
+Tensors = dict[str, np.ndarray | Matrix]
+
+
+class Minibatch(NamedTuple):
+    """B rows of T words. Randomness is drawn for positions, which are the same on all devices."""
+
+    inputs: np.ndarray  # int32 (B, T)
+    targets: np.ndarray  # int32 (B, T)
+    positions: np.ndarray  # uint64 (B, T): places of the targets in the corpus
+    epoch: int
+    number: int  # of the minibatch in its epoch
+    step: int  # of all minibatches of the training, from 1 on
+    rate: float
+
+
+class Trained(NamedTuple):
+    """What came of a minibatch."""
+
+    loss: float  # nats, summed over words
+    words: int
+    norm: float  # of the gradient, before clipping
+
+
+class Pending(Protocol):
+    """A minibatch that is under way."""
+
+    def result(self) -> Trained: ...
+
+
+class Scores(NamedTuple):
+    """Of each word, float64 (B, T)."""
+
+    log_probabilities: np.ndarray  # exact, natural logarithms
+    log_z: np.ndarray  # what normalised them
+
+
+class Scorer(Protocol):
+    """Reads on from where it is; begins with no state."""
+
+    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+        """inputs, targets: int32 (B, T), T at most what was asked for."""
+        ...
+
+
+class Device(Protocol):
+    def train(self, minibatch: Minibatch) -> Pending:
+        """Begin to train on a minibatch: after the one before, and whether or not someone waits for the result."""
+        ...
+
+    def log_z(self) -> np.ndarray:
+        """log Z at the last words of the last minibatch."""
+        ...
+
+    def scorer(self, steps: int) -> Scorer:
+        """For one row of text, with the parameters as they are."""
+        ...
+
+    def finish_moves(self, step: int, rate: float) -> None:
+        """Make up for all that was put off (see --adam exact), so that the parameters are what they should be."""
+        ...
+
+    def forget(self) -> None:
+        """Let the next minibatch begin with no state: a new epoch."""
+        ...
+
+    def parameters(self) -> Tensors:
+        """The tensors of a language model file."""
+        ...
+
+    def state(self) -> Tensors:
+        """The other tensors of a training state file."""
+        ...
+
+    def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
+        """Go on from such tensors."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,53 @@
+"""What a training depends on, besides its data: the options of `neglm train-lm`, stored with the model."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The paper's PTB model; what the paper does not say is as in Chainer's PTB example, on which it builds."""
+
+    loss: str = "neglm"
+    k: int = 100
+    noise_alpha: float = 1.0
+    noise: str = "token"  # or "step", "batch": who shares noise words
+    log_z: float = 0.0
+    bias_init: float | None = None  # None: as the loss wants it
+    hidden: int = 300
+    layers: int = 2
+    embedding: int = 300
+    dropout: float = 0.5
+    init: float = 0.1  # weights and word vectors start between -init and init
+    init_output: float = 0.0
+    epochs: int = 39
+    batch: int = 20
+    bptt: int = 20
+    optimizer: str = "sgd"  # or "adagrad", "adam"
+    adam: str = "lazy"  # or "exact"
+    lr: float = 1.0
+    decay: float = 1.2
+    decay_from: int = 6
+    clip: float = 5.0
+    reset_at_eos: bool = False
+    patience: int = 0
+    seed: int = 1
+    threads: int = 1
+
+    def stored(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def rate(self, epoch: int) -> float:
+        """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""
+        return float(self.lr / self.decay ** max(0, epoch + 1 - self.decay_from))
+
+
+NAMES = tuple(field.name for field in fields(Settings))
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "ptb": {},
+    "1b": {
+        "hidden": 512, "layers": 1, "embedding": 512, "dropout": 0.1, "optimizer": "adam", "lr": 0.001,
+        "decay": 1.0, "batch": 1000, "epochs": 1,
+    },
+}  # fmt: skip

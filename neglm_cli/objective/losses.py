@@ -1,0 +1,50 @@
+"""The one table that every loss of a language model is a row of.
+
+    loss      training score s                   bias starts at   test logit
+    neglm     w·c                                –                w·c + log(k p_α(w))
+    neglm-b   w·c + b_w                          0                w·c + b_w + log(k p_α(w))
+    nce       w·c + b_w − log(k p_α(w)) − log Z  −log V           w·c + b_w − log Z
+    neg       w·c                                –                w·c
+    softmax   w·c + b_w                          0                w·c + b_w
+
+At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so s + log(k p_α(w)) is log p(w|c): that is what
+a test has to add. (The constants log k and log Z change no probability, for these are normalised; with them, logits
+are log-probabilities as far as the model has learned to normalise itself.) `neg` is the wrong way, kept to show it.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Loss(NamedTuple):
+    bias: bool  # whether words have a learned bias
+    corrects: bool  # whether its training score leaves log(k p_α(w)) to the test
+    sampled: bool = True
+
+
+LOSSES = {
+    "neglm": Loss(bias=False, corrects=True),
+    "neglm-b": Loss(bias=True, corrects=True),
+    "nce": Loss(bias=True, corrects=False),
+    "neg": Loss(bias=False, corrects=False),
+    "softmax": Loss(bias=True, corrects=False, sampled=False),
+}
+
+
+def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
+    """float64 (V,): what is added to w·c + b_w in training; `noise` is p_α."""
+    return -np.log(k * noise) - log_z if loss == "nce" else np.zeros(len(noise))
+
+
+def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
+    """float64 (V,): what is added to w·c + b_w to make a logit."""
+    if loss == "nce":
+        return np.full(len(noise), -log_z)
+    return np.log(k * noise) if LOSSES[loss].corrects else np.zeros(len(noise))
+
+
+def first_bias(loss: str, words: int) -> float:
+    """Where biases start: NCE's make the model a probability from the start."""
+    return -math.log(words) if loss == "nce" else 0.0

@@ -1,0 +1,64 @@
+"""A device trains and scores as the reference does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.settings import Settings
+from tests.lm.making import SMALL, ReferenceTraining, device, minibatch, model_of
+
+WORDS = 90
+STEPS = (None, None, 3, 1, None)  # the last minibatch of an epoch is shorter
+
+VARIANTS = {
+    "neglm": {},
+    "neglm-b": {"loss": "neglm-b", "noise_alpha": 0.75},
+    "nce": {"loss": "nce", "log_z": 0.5},
+    "neg": {"loss": "neg"},
+    "softmax": {"loss": "softmax"},
+    "shared by a step": {"noise": "step", "loss": "neglm-b", "k": 40},
+    "shared by a batch": {"noise": "batch", "loss": "nce"},
+    "no dropout": {"dropout": 0.0},
+    "reset": {"reset_at_eos": True},
+    "adagrad": {"optimizer": "adagrad", "lr": 0.05},
+    "adam": {"optimizer": "adam", "lr": 0.01},
+    "exact adam": {"optimizer": "adam", "adam": "exact", "lr": 0.01},
+    "adam, softmax": {"optimizer": "adam", "loss": "softmax", "lr": 0.01},
+    "not clipped": {"clip": 1e9, "lr": 0.1},
+    "one layer, one thread": {"layers": 1, "threads": 1},
+    "three layers, three threads": {"layers": 3, "threads": 3},
+    "one row": {"batch": 1},
+    "more rows than a tile": {"batch": 23, "hidden": 40, "embedding": 33},
+}
+
+
+def compare(settings: Settings) -> None:
+    trained, expected = device(settings, WORDS), ReferenceTraining(settings, WORDS)
+    try:
+        for number, steps in enumerate(STEPS):
+            batch = minibatch(settings, WORDS, number, steps)
+            result = trained.train(batch).result()
+            loss, norm = expected.train(batch)
+            assert result.words == batch.inputs.size
+            assert result.loss == pytest.approx(loss, rel=1e-5)
+            assert result.norm == pytest.approx(norm, rel=1e-4)
+        trained.finish_moves(len(STEPS), settings.lr)
+        found = model_of(trained.parameters(), settings.layers)
+        for mine, theirs in zip(found.arrays(), expected.model.arrays(), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
+        random = np.random.default_rng(0)
+        inputs, targets = random.integers(0, WORDS, (2, 1, 12)).astype(np.int32)
+        scorer = trained.scorer(8)
+        for part in (slice(0, 8), slice(8, 12)):
+            scores = scorer.score(inputs[:, part], targets[:, part])
+            log_probabilities, log_z = (array[:, part] for array in expected.score(inputs, targets))
+            np.testing.assert_allclose(scores.log_probabilities, log_probabilities, atol=2e-4)
+            np.testing.assert_allclose(scores.log_z, log_z, atol=2e-4)
+    finally:
+        trained.close()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trains_and_scores_as_the_reference(variant: str) -> None:
+    compare(replace(SMALL, **VARIANTS[variant]))
