@@ -68,10 +68,6 @@ class Device(Protocol):
         """Make up for all that was put off (see --adam exact), so that the parameters are what they should be."""
         ...
 
-    def forget(self) -> None:
-        """Let the next minibatch begin with no state: a new epoch."""
-        ...
-
     def parameters(self) -> Tensors:
         """The tensors of a language model file."""
         ...

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing
-from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Kind
+from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Tensor, tensors_of
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
 NO_CHECKSUM = "0" * 32
@@ -56,7 +56,7 @@ class Matrix(Protocol):
 
 def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray | Matrix]) -> str:
     """Write a file of this kind; returns its checksum. The same contents give the same bytes."""
-    ordered = [tensors[tensor.name] for tensor in _by_alignment(KINDS[kind])]
+    ordered = [tensors[tensor.name] for tensor in _by_alignment(kind, fields)]
     data_digest = xxhash.xxh3_128()
     for data in _data(ordered):
         data_digest.update(data)
@@ -121,18 +121,18 @@ class Readable(NamedTuple):
     name: str  # what to call it in a sentence
 
 
-def read(path: str | os.PathLike[str], kind: str | None = None) -> Stored:
-    """Read a file and verify it. With `kind`, any other kind is refused."""
+def read(path: str | os.PathLike[str], *kinds: str) -> Stored:
+    """Read a file and verify it. With `kinds`, any other kind is refused."""
     with seekable(os.fspath(path)) as file:
-        return read_from(file, kind)
+        return read_from(file, *kinds)
 
 
-def read_from(source: Readable, kind: str | None = None) -> Stored:
+def read_from(source: Readable, *kinds: str) -> Stored:
     """Read a file that is open for reading; see `read`."""
     location, path, name = source
     try:
         header, size = _read_header(location, name)
-        fields = _fields(header, name, kind)
+        fields = _fields(header, name, *kinds)
         _verify_checksum(location, name)
         with safe_open(location, framework="numpy") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -140,7 +140,7 @@ def read_from(source: Readable, kind: str | None = None) -> Stored:
         raise NeglmError(f"{name} is damaged: {error}; make it again") from error
     except OSError as error:
         raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
-    _check_tensors(KINDS[fields["kind"]], tensors, name)
+    _check_tensors(tensors_of(KINDS[fields["kind"]], fields), tensors, name)
     return Stored(fields["kind"], fields, tensors, fields["checksum"], path, name, size)
 
 
@@ -169,9 +169,9 @@ def is_stored(path: str | os.PathLike[str]) -> bool:
 # --- the header ---------------------------------------------------------------------------------------
 
 
-def _by_alignment(kind: Kind) -> list[Any]:
+def _by_alignment(kind: str, fields: Fields) -> list[Tensor]:
     """Wide types first, so that every tensor starts at a multiple of its item size."""
-    return sorted(kind.tensors, key=lambda tensor: (-np.dtype(tensor.dtype).itemsize, tensor.name))
+    return sorted(tensors_of(KINDS[kind], fields), key=lambda tensor: (-np.dtype(tensor.dtype).itemsize, tensor.name))
 
 
 def _header(
@@ -191,7 +191,7 @@ def _header(
         }
     }
     position = 0
-    for tensor in _by_alignment(KINDS[kind]):
+    for tensor in _by_alignment(kind, fields):
         shape = shapes[tensor.name]
         end = position + int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
         dtype = SAFETENSORS_DTYPE[tensor.dtype]
@@ -251,7 +251,7 @@ def _read_header(location: str, name: str) -> tuple[dict[str, Any], int]:
     return header, size
 
 
-def _fields(header: Mapping[str, Any], name: str, kind: str | None) -> Fields:
+def _fields(header: Mapping[str, Any], name: str, *kinds: str) -> Fields:
     """The metadata with their types, for a file of a version and kind that this neglm knows."""
     metadata = header.get("__metadata__")
     if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
@@ -264,8 +264,8 @@ def _fields(header: Mapping[str, Any], name: str, kind: str | None) -> Fields:
                 f"it was written by neglm {metadata['tool_version']}; upgrade neglm"
             )
         found = metadata["kind"]
-        if kind is not None and found != kind:
-            raise NeglmError(f"{name} is {_a(found)}, not {_a(kind)}")
+        if kinds and found not in kinds:
+            raise NeglmError(f"{name} is {_a(found)}, not {_a(kinds[0])}")
         return {f.name: _from_text(metadata[f.name], f.type) for f in (*COMMON_FIELDS, *KINDS[found].fields)}
     except (KeyError, ValueError, TypeError) as error:
         raise NeglmError(f"{name} is damaged: its metadata are not those of a neglm file; make it again") from error
@@ -288,8 +288,8 @@ def _verify_checksum(location: str, name: str) -> None:
         raise NeglmError(f"{name} is damaged: its checksum does not match its contents; make it again")
 
 
-def _check_tensors(kind: Kind, tensors: Mapping[str, np.ndarray], name: str) -> None:
-    for tensor in kind.tensors:
+def _check_tensors(expected: list[Tensor], tensors: Mapping[str, np.ndarray], name: str) -> None:
+    for tensor in expected:
         array = tensors.get(tensor.name)
         if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape):
             raise NeglmError(

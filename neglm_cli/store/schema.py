@@ -4,12 +4,17 @@ The reader checks files against these tables and `neglm-format(5)` is printed fr
 say something that the other does not.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from itertools import product
+from string import Formatter
+from typing import Any, NamedTuple
 
 FORMAT_VERSION = 1
 
 
 class Tensor(NamedTuple):
+    """A name with {layers} in it stands for several: layer 0, 1, … up to the number in that field of the metadata."""
+
     name: str
     dtype: str  # NumPy's name
     shape: tuple[str, ...]  # one letter or expression per dimension, see LETTERS
@@ -35,6 +40,10 @@ LETTERS = {
     "C": "number of contexts",
     "X": "length of all the contexts' words together, in bytes",
     "D": "number of dimensions of a vector",
+    "H": "number of hidden units of a layer",
+    "I": "number of inputs of a layer: D for the first one, H for the others",
+    "L": "number of layers",
+    "B": "rows of a minibatch",
 }
 
 COMMON_FIELDS = (
@@ -52,13 +61,36 @@ CORPUS = Field(
     "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
+WORDS = (
+    Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
+    Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
+)
+PARAMETERS = (
+    Tensor("embedding", "float32", ("V", "D"), "the vector of each word as an input"),
+    Tensor("lstm.{layers}.input", "float32", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
+    Tensor("lstm.{layers}.recurrent", "float32", ("H", "4H"), "weights of the layer's last output"),
+    Tensor("lstm.{layers}.bias", "float32", ("4H",), "biases of the gates"),
+    Tensor("output", "float32", ("V", "H"), "the vector of each word as an output"),
+    Tensor("output_bias", "float32", ("V",), "the bias of each word; 0 for losses without"),
+)
+MODEL_FIELDS = (
+    Field("arguments", "JSON", "object with all options of the training"),
+    CORPUS,
+    Field("loss", "text", "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; what is added to a score at test time is in "
+          "`offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
+    Field("k", "integer", "noise words per word"),
+    Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to counts to the power of α"),
+    Field("log_z", "JSON", "the constant log Z of NCE"),
+    Field("layers", "integer", "layers of the LSTM"),
+    Field("progress", "JSON", "object with how far the training is: see neglm-train-lm(1), --log"),
+)  # fmt: skip
+
 KINDS = {
     "vocabulary": Kind(
         "words with their counts, the most frequent first; words of equal count in the order of their bytes. "
         "A word's place in that order is its id. `<unk>` and `<eos>` are always among them",
         (
-            Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
-            Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
+            *WORDS,
             Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
         ),
         (
@@ -93,8 +125,7 @@ KINDS = {
         "same; trained on pairs, words are what stands left and contexts what stands right. Vectors that came from "
         "elsewhere have no contexts (C = 0)",
         (
-            Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
-            Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
+            *WORDS,
             Tensor("counts", "int64", ("V",), "how often each word occurs"),
             Tensor("vectors", "float32", ("V", "D"), "the vector of each word"),
             Tensor("context_words", "uint8", ("X",), "like `words`, for the contexts"),
@@ -116,4 +147,46 @@ KINDS = {
             Field("progress", "JSON", "object with `done` and `total`: how much of the training lies behind it"),
         ),
     ),
+    "language model": Kind(
+        "a language model, as `neglm train-lm` trains it: word vectors, an LSTM whose gates are input, forget, new "
+        "value and output, and an output table. The vocabulary is in it",
+        (
+            *WORDS,
+            Tensor("counts", "int64", ("V",), "how often each word occurs; the probabilities of noise words"),
+            *PARAMETERS,
+        ),
+        MODEL_FIELDS,
+    ),
+    "training state": Kind(
+        "a language model whose training is not finished, with all that is needed to go on with it",
+        (
+            *WORDS,
+            Tensor("counts", "int64", ("V",), "how often each word occurs; the probabilities of noise words"),
+            *PARAMETERS,
+            *(
+                tensor._replace(name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`")
+                for tensor in PARAMETERS
+            ),
+            Tensor("hidden", "float32", ("L", "B", "H"), "the layers' last outputs"),
+            Tensor("cell", "float32", ("L", "B", "H"), "the layers' cells"),
+            Tensor("moved", "int32", ("2", "V"), "steps at which Adam last moved rows of `embedding` and `output`; "
+                   "(2, 1) for other optimisers"),
+        ),
+        (
+            *MODEL_FIELDS,
+            Field("moments", "integer", "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for "
+                  "Adam"),
+        ),
+    ),  # fmt: skip
 }
+
+
+def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
+    """All tensors of a file with these fields: those with a number in their names are as many as a field says."""
+    found = []
+    for tensor in kind.tensors:
+        numbered = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
+        for numbers in product(*(range(fields[name]) for name in numbered)):
+            name = tensor.name.format(**dict(zip(numbered, numbers, strict=True)))
+            found.append(tensor._replace(name=name))
+    return found

@@ -186,10 +186,6 @@ class CpuDevice:
         self._team.run(work)
         return _log_z(room, len(y))
 
-    def forget(self) -> None:
-        for state in (*self._states.h, *self._states.c):
-            state[: self._settings.batch] = 0
-
     def finish_moves(self, step: int, rate: float) -> None:
         if self._settings.optimizer != "adam" or self._settings.adam != "exact":
             return

@@ -1,0 +1,128 @@
+"""Files of language models: the finished model, and the state of a training on its way."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.lm.device import Tensors
+from neglm_cli.lm.parameters import Layer, Parameters, Shape, table
+from neglm_cli.lm.settings import Settings
+from neglm_cli.objective.losses import LOSSES
+from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.remembered import path_from, path_relative_to
+from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+
+MODEL, STATE = "language model", "training state"
+MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}
+
+
+@dataclass
+class Progress:
+    """How far a training is. Two trainings that did the same have the same: there is no clock in it."""
+
+    epoch: int = 0  # epochs that lie behind
+    minibatch: int = 0  # minibatches of this epoch that lie behind
+    step: int = 0  # minibatches in all
+    words: int = 0  # in all
+    loss: float = 0.0  # nats, summed over the words of this epoch
+    loss_words: int = 0
+    losses: list[float] = field(default_factory=list)  # nats per word, of epochs that lie behind
+    validations: list[float] = field(default_factory=list)  # perplexities after these epochs
+
+    @property
+    def best(self) -> float:
+        return min(self.validations, default=float("inf"))
+
+    @property
+    def best_epoch(self) -> int:
+        """From 1 on; 0 without any."""
+        return self.validations.index(self.best) + 1 if self.validations else 0
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    words: Alphabet
+    settings: Settings
+    files: list[dict[str, Any]]  # the corpus; paths from the current directory
+    progress: Progress
+    tensors: Mapping[str, np.ndarray]
+    name: str  # what to call it in a sentence
+    finished: bool  # whether it is no training state
+
+    @classmethod
+    def load(cls, path: str, *kinds: str) -> "LanguageModel":
+        """Read and verify a file: a model, or a training state, which has a model in it."""
+        stored = container.read(path, *(kinds or (MODEL, STATE)))
+        fields, tensors = stored.fields, stored.tensors
+        words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
+        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
+        try:
+            settings, progress = Settings(**fields["arguments"]), Progress(**fields["progress"])
+        except TypeError as error:
+            raise NeglmError(f"{stored.name} has options that this neglm does not know: upgrade neglm") from error
+        model = cls(words, settings, files, progress, tensors, stored.name, stored.kind == MODEL)
+        if not words.well_formed() or not model._fitting(tensors):
+            raise NeglmError(f"{stored.name} is damaged: its tensors do not fit together; make it again")
+        return model
+
+    @property
+    def shape(self) -> Shape:
+        settings = self.settings
+        return Shape(len(self.words), settings.embedding, settings.hidden, settings.layers)
+
+    @property
+    def end_of_line(self) -> int:
+        return self.words.id(END_OF_LINE)
+
+    @property
+    def unknown(self) -> int:
+        return self.words.id(UNKNOWN)
+
+    def _fitting(self, tensors: Mapping[str, np.ndarray]) -> bool:
+        words, embedding, hidden, layers = self.shape
+        expected = {"embedding": (words, embedding), "output": (words, hidden), "output_bias": (words,)}
+        for layer in range(layers):
+            expected[f"lstm.{layer}.input"] = (hidden if layer else embedding, 4 * hidden)
+            expected[f"lstm.{layer}.recurrent"] = (hidden, 4 * hidden)
+            expected[f"lstm.{layer}.bias"] = (4 * hidden,)
+        known = self.settings.loss in LOSSES and self.unknown >= 0 and self.end_of_line >= 0
+        return known and all(name in tensors and tensors[name].shape == shape for name, shape in expected.items())
+
+    def parameters(self) -> Parameters:
+        """A copy, in the form that devices take."""
+        shape, tensors = self.shape, self.tensors
+        embedding = table(shape.words, shape.embedding)
+        embedding[:, : shape.embedding] = tensors["embedding"]
+        output = table(shape.words, shape.hidden + 1)
+        output[:, : shape.hidden] = tensors["output"]
+        output[:, shape.hidden] = tensors["output_bias"]
+        layers = tuple(
+            Layer(*(tensors[f"lstm.{layer}.{part}"] for part in ("input", "recurrent", "bias")))
+            for layer in range(shape.layers)
+        )
+        return Parameters(shape, embedding, layers, output)
+
+
+def save(
+    path: str, kind: str, words: Alphabet, settings: Settings, files: list[dict[str, Any]], progress: Progress,
+    tensors: Tensors,
+) -> str:  # fmt: skip
+    """Write a model or a state; returns the checksum that names it."""
+    fields = {
+        "arguments": settings.stored(),
+        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
+        "loss": settings.loss,
+        "k": settings.k,
+        "noise_alpha": settings.noise_alpha,
+        "log_z": settings.log_z,
+        "layers": settings.layers,
+        "progress": asdict(progress),
+    }
+    if kind == STATE:
+        fields["moments"] = MOMENTS[settings.optimizer]
+    alphabet = {"words": words.words, "offsets": words.offsets, "counts": words.counts}
+    return container.write(path, kind, fields, alphabet | tensors)

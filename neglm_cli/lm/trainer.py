@@ -1,0 +1,156 @@
+"""The trainer: epochs of minibatches, the learning rate, validation, and the moment to stop. It knows no device."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.lm.device import Device, Minibatch, Pending, Trained
+from neglm_cli.lm.model import Progress
+from neglm_cli.lm.settings import Settings
+from neglm_cli.text.batches import Batches
+from neglm_cli.text.encoded import EncodedCorpus
+
+QUEUED = 2  # minibatches that are handed out before the first is finished: the device need not wait for the next
+WINDOW = 500  # minibatches over which the loss is looked at for divergence
+DIVERGING = 2.0  # times the lowest loss of a window: what is above goes wrong
+
+
+class DivergedError(NeglmError):
+    """Training went wrong; what was saved before is good."""
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """After an epoch. `perplexity` is that of the validation text, if there is one; `best` if none was lower."""
+
+    epoch: int  # from 1 on
+    loss: float  # nats per word
+    perplexity: float | None
+    best: bool
+
+
+class Trainer:
+    """Trains on a corpus. `progress` says how much lies behind: a run can stop anywhere, and another go on there."""
+
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        device: Device,
+        settings: Settings,
+        progress: Progress,
+        validate: Callable[[], float] | None = None,
+    ) -> None:
+        self.progress = progress
+        self._device = device
+        self._settings = settings
+        self._validate = validate
+        self._batches = Batches(corpus, settings.batch, settings.bptt)
+        self._pending: deque[Pending] = deque()
+        self._window: list[float] = []
+        self._lowest = math.inf
+
+    @property
+    def words_per_epoch(self) -> int:
+        return self._batches.stretch * self._settings.batch
+
+    @property
+    def total(self) -> int:
+        """Words of all epochs."""
+        return self.words_per_epoch * self._settings.epochs
+
+    @property
+    def rate(self) -> float:
+        """The learning rate now."""
+        return self._settings.rate(self.progress.epoch)
+
+    def run(self) -> Generator[Trained | EpochEnd, None, None]:
+        """Train to the end; gives the result of each minibatch and of each epoch. If it is left early, `progress` is
+        right all the same: what the device has begun is finished and counted."""
+        progress = self.progress
+        try:
+            while progress.epoch < self._settings.epochs and not self._out_of_patience():
+                yield from self._epoch()
+                yield self._end_epoch()
+        finally:
+            while self._pending:
+                self._finish()
+
+    def settle(self) -> Generator[Trained, None, None]:
+        """Wait until all that was handed out is done, so that `progress` and the device belong together."""
+        while self._pending:
+            yield self._finish()
+
+    def _epoch(self) -> Generator[Trained, None, None]:
+        progress, settings = self.progress, self._settings
+        number, step = progress.minibatch, progress.step
+        rows = np.arange(settings.batch)[:, None] * self._batches.stretch
+        for batch in self._batches.start_at(number):
+            steps = batch.inputs.shape[1]
+            positions = (rows + number * settings.bptt + 1 + np.arange(steps)).astype(np.uint64)
+            number, step = number + 1, step + 1
+            minibatch = Minibatch(
+                batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, self.rate
+            )  # fmt: skip
+            self._pending.append(self._device.train(minibatch))
+            while len(self._pending) > QUEUED:
+                yield self._finish()
+        yield from self.settle()
+        if progress.minibatch < len(self._batches):
+            raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
+
+    def _finish(self) -> Trained:
+        trained = self._pending[0].result()  # an interrupt may come here: the minibatch is finished, and counted later
+        self._check(trained)
+        progress = self.progress
+        progress.minibatch += 1
+        progress.step += 1
+        progress.words += trained.words
+        progress.loss += trained.loss
+        progress.loss_words += trained.words
+        self._pending.popleft()
+        return trained
+
+    def _check(self, trained: Trained) -> None:
+        """Stop where numbers are none, or the loss rises for long."""
+        if not (math.isfinite(trained.loss) and math.isfinite(trained.norm)):
+            self._pending.clear()
+            raise self._diverged(f"the loss is {trained.loss:g} and the gradient's norm {trained.norm:g}")
+        self._window.append(trained.loss / trained.words)
+        if len(self._window) == WINDOW:
+            mean = sum(self._window) / WINDOW
+            if mean > DIVERGING * self._lowest:
+                self._pending.clear()
+                raise self._diverged(
+                    f"the loss was {self._lowest:.3f} nats per word and has risen to {mean:.3f}, with a gradient of "
+                    f"norm {trained.norm:g}"
+                )
+            self._lowest = min(self._lowest, mean)
+            self._window.clear()
+
+    def _diverged(self, what: str) -> DivergedError:
+        progress = self.progress
+        return DivergedError(
+            f"training diverges in step {progress.step + 1:,} (epoch {progress.epoch + 1}): {what}; use a smaller --lr "
+            f"than {self._settings.lr:g}, or a smaller --clip than {self._settings.clip:g}"
+        )
+
+    def _end_epoch(self) -> EpochEnd:
+        progress = self.progress
+        self._device.finish_moves(progress.step, self.rate)
+        perplexity = self._validate() if self._validate is not None else None
+        loss = progress.loss / max(progress.loss_words, 1)
+        # From here on nothing takes long, and nothing waits: an interrupt finds the epoch either open or closed.
+        best = perplexity is None or perplexity < progress.best
+        progress.losses.append(loss)
+        if perplexity is not None:
+            progress.validations.append(perplexity)
+        progress.epoch, progress.minibatch, progress.loss, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
+        return EpochEnd(progress.epoch, loss, perplexity, best)
+
+    def _out_of_patience(self) -> bool:
+        patience, found = self._settings.patience, self.progress.validations
+        return bool(patience and found and len(found) - self.progress.best_epoch >= patience)
