@@ -28,7 +28,7 @@ SIZES = (10, 5, 2, 1) if LANES == 16 else (5, 2, 1)  # rows of a tile; the large
 MOST_ROWS = SIZES[0]
 UNROLLED = 4  # steps
 KEPT = 1 << 17  # numbers of A that stay in a core's second cache while panels of B go by
-KEPT_STEPS = 256  # rows of a panel of B that stay in its first one
+KEPT_STEPS = 100  # rows of a panel of B that stay in its first one
 
 ARGUMENTS = (
     "rows", "wide", "a", "a_start", "a_stride", "a_block", "b", "b_start", "b_step", "c", "c_start", "c_row",
