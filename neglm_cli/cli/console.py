@@ -92,7 +92,7 @@ class Progress:
     def __init__(self, what: str, total: int | None, unit: str = "MB", done: int = 0) -> None:
         self._what = what
         self._total = total
-        self._unit = unit  # a million bytes, words, ...
+        self._unit = unit  # a million bytes, words, ...; a thousand if it begins with K
         self._before = done  # what lay behind already at the start
         self._done = done
         self._detail = ""
@@ -149,5 +149,6 @@ class Progress:
 
     def _so_far(self) -> str:
         digits = 0 if self._unit == "MB" else 1
-        done, rate = (f"{value / 1e6:,.{digits}f} {self._unit}" for value in (self._done, self.rate))
+        scale = 1e3 if self._unit.startswith("K") else 1e6
+        done, rate = (f"{value / scale:,.{digits}f} {self._unit}" for value in (self._done, self.rate))
         return f"{self._what}: {done}, {rate}/s" + (f", {self._detail}" if self._detail else "")

@@ -8,9 +8,8 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL
 from neglm_cli.cli.embed_jobs import (
-    DEFAULT_VOCABULARY,
-    PARTIAL,
     new_job,
     read_pairs,
     resumed_job,

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.corpora import PARTIAL, Named, find_vocabulary, open_named_or_remembered, refuse_changes
 from neglm_cli.cli.options import thread_count
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from neglm_cli.sgns.job import Job
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.text.source import Corpus
-
-DEFAULT_VOCABULARY = "vocab.safetensors"
-PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
-COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
 
 
 def settings_of(given: dict[str, Any], pairs: bool) -> "Settings":
@@ -31,69 +27,24 @@ def new_job(
     corpus: list[str], vocab: str | None, pairs: str | None, settings: "Settings", cache: bool, copies: ExitStack
 ) -> "Job":
     from neglm_cli.sgns.job import pairs_job
-    from neglm_cli.store.container import seekable
+    from neglm_cli.sgns.textsource import words_with_vectors
 
     if pairs is not None:
         return pairs_job(read_pairs(pairs, settings), settings)
-    if vocab is None and not corpus and not os.path.exists(DEFAULT_VOCABULARY):
-        raise NeglmError(
-            f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"
-        )
-    # A pipe can be read once, and training reads its text once an epoch and once to count it: so it is copied.
-    pipes = {path for path in corpus if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))}
-    readable = [copies.enter_context(seekable(path)).location if path in pipes else path for path in corpus]
-    words, files = _words(readable, vocab, settings)
-    job = _text_job(words, _named_or_remembered(readable, files, vocab, settings), settings, cache and not pipes)
-    for file, path in zip(job.files, corpus, strict=False):
-        if path in pipes:
-            file["path"] = None
-    return job
+    named = Named(corpus, copies)
+    vocabulary, files = find_vocabulary(named.readable, vocab, settings.min_count, None, settings.threads)
+    words = words_with_vectors(vocabulary, settings.min_count)
+    opened = open_named_or_remembered(named.readable, files, vocab, settings.threads)
+    return _text_job(words, opened, named.records(opened, settings.threads), settings, cache and not named.any_pipe)
 
 
-def _text_job(words: "Alphabet", corpus: "Corpus", settings: "Settings", cache: bool) -> "Job":
+def _text_job(
+    words: "Alphabet", corpus: "Corpus", files: list[dict[str, Any]], settings: "Settings", cache: bool
+) -> "Job":
     from neglm_cli.sgns.job import text_job
     from neglm_cli.text.encoded import default_cache
-    from neglm_cli.text.remembered import fingerprint
 
-    files = [
-        {"path": source.path, "size": source.size, "fingerprint": fingerprint(source, settings.threads)}
-        for source in corpus.sources
-    ]
     return text_job(words, corpus, files, settings, default_cache() if cache else None, console.note)
-
-
-def _words(corpus: list[str], vocab: str | None, settings: "Settings") -> tuple["Alphabet", list[dict[str, Any]]]:
-    """The words that get vectors, from a vocabulary or from the corpus; and the corpus that a vocabulary remembers."""
-    from neglm_cli.sgns.textsource import words_with_vectors
-    from neglm_cli.text.count import counting
-    from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import Vocabulary, build
-
-    if vocab is None and not os.path.exists(DEFAULT_VOCABULARY):
-        opened = open_corpus(corpus)
-        with (
-            Progress("counting words", opened.size) as progress,
-            counting(opened, settings.threads, COUNTING_MEMORY, progress.advance) as counts,
-        ):
-            vocabulary = build(counts, settings.min_count)
-        return words_with_vectors(vocabulary, settings.min_count), []
-    path = DEFAULT_VOCABULARY if vocab is None else vocab
-    vocabulary = Vocabulary.load(path)
-    console.note(f"using the vocabulary {shown(path)} ({len(vocabulary):,} words)")
-    return words_with_vectors(vocabulary, settings.min_count), vocabulary.files
-
-
-def _named_or_remembered(
-    corpus: list[str], files: list[dict[str, Any]], vocab: str | None, settings: "Settings"
-) -> "Corpus":
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
-
-    if corpus:
-        return open_corpus(corpus)
-    opened = reopen(files, vocab or DEFAULT_VOCABULARY, settings.threads)
-    console.note(f"training on {opened.name}, the corpus of the vocabulary")
-    return opened
 
 
 def read_pairs(path: str, settings: "Settings") -> "Pairs":
@@ -137,7 +88,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
     stored = {name: value for name, value in partial.arguments.items() if name != "pairs"}
     settings = Settings(**stored)
-    _refuse_changes(settings, given)
+    refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:
         settings = Settings(**stored | {"threads": given["threads"]})
     if partial.arguments["pairs"]:
@@ -145,20 +96,11 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         job = pairs_job(read_pairs(source.sources[0].path, settings), settings)
     else:
         opened = open_corpus(corpus) if corpus else reopen(partial.files, path, settings.threads)
-        job = _text_job(partial.words, opened, settings, cache)
+        files = Named([], ExitStack()).records(opened, settings.threads)
+        job = _text_job(partial.words, opened, files, settings, cache)
     if [file["fingerprint"] for file in job.files] != [file["fingerprint"] for file in partial.files]:
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
     go_on(job, partial, shown(path))
     unit = "pairs" if job.pairs else "words"
     console.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
     return job
-
-
-def _refuse_changes(settings: "Settings", given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if getattr(settings, name) != value and (name != "threads" or settings.deterministic):
-            option = name.replace("_", "-")
-            raise NeglmError(
-                f"this training was started with --{option} {getattr(settings, name)}: leave out --{option}, or start "
-                "again without --resume"
-            )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.embed_jobs import PARTIAL
+from neglm_cli.cli.corpora import PARTIAL
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT

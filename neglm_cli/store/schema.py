@@ -169,15 +169,20 @@ KINDS = {
             ),
             Tensor("hidden", "float32", ("L", "B", "H"), "the layers' last outputs"),
             Tensor("cell", "float32", ("L", "B", "H"), "the layers' cells"),
-            Tensor("moved", "int32", ("2", "V"), "steps at which Adam last moved rows of `embedding` and `output`; "
-                   "(2, 1) for other optimisers"),
+            Tensor(
+                "moved",
+                "int32",
+                ("2", "V"),
+                "steps at which Adam last moved rows of `embedding` and `output`; (2, 1) for other optimisers",
+            ),
         ),
         (
             *MODEL_FIELDS,
-            Field("moments", "integer", "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for "
-                  "Adam"),
+            Field(
+                "moments", "integer", "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for Adam"
+            ),
         ),
-    ),  # fmt: skip
+    ),
 }
 
 

@@ -71,7 +71,7 @@ def _target_loss(y, row, output, target, offsets, scale, factors, place, d_y):
 @kernel
 def pack_noise(output, noise, rows, packed, first, last):
     """Rows of noise words side by side: rows (G·K, ·), and the same transposed, packed (G·panels, width, PANEL)."""
-    groups, k = noise.shape
+    k = noise.shape[1]
     panels = -(-k // PANEL)
     for at in range(first, last):
         group, i = at // k, at % k
@@ -91,7 +91,7 @@ def shared_loss(
     noise (G, K), noise_rows and packed: see `pack_noise`. scores (N, ·): gradients of the scores of noise words.
     factors (N,): of those of targets.
     """
-    groups, k = noise.shape
+    k = noise.shape[1]
     width, stride = y.shape[1], scores.shape[1]
     panels = -(-k // PANEL)
     vectors = width * 2 // PANEL

@@ -16,6 +16,7 @@ from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
 from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
 from neglm_cli.lm.cpu.sampled import draw_noise, pack_noise, shared_gradients, shared_loss, token_loss
 from neglm_cli.lm.cpu.softmax import add_parts, log_normalisers, softmax_gradients, softmax_scores
+from neglm_cli.simd import LANES
 
 TOKEN, SHARED, SOFTMAX = range(3)  # who has noise words: every row its own, groups of rows, or none
 
@@ -181,7 +182,7 @@ def train(
             numbers.scale, sampling.scores, outputs.factors[groups * k :], way.d_y, numbers.group_rows, first, last,
         )  # fmt: skip
         meet(counter, threads)
-        column, last_column = _share(states.y.shape[1] // lstm.LANES, thread, threads)
+        column, last_column = _share(states.y.shape[1] // LANES, thread, threads)
         shared_gradients(
             states.y, sampling.scores, k, numbers.group_rows, rows, sampling.source[states.y.shape[0] :],
             column, last_column,

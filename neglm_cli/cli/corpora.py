@@ -1,0 +1,101 @@
+"""The text that a training reads, and the vocabulary it reads it with."""
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from neglm_cli.text.source import Corpus
+    from neglm_cli.text.vocabulary import Vocabulary
+
+DEFAULT_VOCABULARY = "vocab.safetensors"
+PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
+COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
+
+
+class Named:
+    """Files that the user named. A pipe can be read once, and training reads its text once an epoch and once to count
+    it: so it is copied."""
+
+    def __init__(self, paths: list[str], copies: ExitStack) -> None:
+        from neglm_cli.store.container import seekable
+
+        self._paths = paths
+        self._pipes = {
+            path for path in paths if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))
+        }
+        self.readable = [
+            copies.enter_context(seekable(path)).location if path in self._pipes else path for path in paths
+        ]
+
+    @property
+    def any_pipe(self) -> bool:
+        return bool(self._pipes)
+
+    def records(self, corpus: "Corpus", threads: int) -> list[dict[str, Any]]:
+        """What to remember of each file of the corpus, which is these or, where there are none, another one."""
+        from neglm_cli.text.remembered import fingerprint
+
+        files = [
+            {"path": source.path, "size": source.size, "fingerprint": fingerprint(source, threads)}
+            for source in corpus.sources
+        ]
+        for file, path in zip(files, self._paths, strict=False):
+            if path in self._pipes:
+                file["path"] = None
+        return files
+
+
+def find_vocabulary(
+    readable: list[str], vocab: str | None, min_count: int, max_size: int | None, threads: int
+) -> "tuple[Vocabulary, list[dict[str, Any]]]":
+    """The vocabulary of this name, or the one that lies here, with the corpus that it remembers; without any, that of
+    the corpus."""
+    from neglm_cli.text.count import counting
+    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.vocabulary import Vocabulary, build
+
+    if vocab is None and not os.path.exists(DEFAULT_VOCABULARY):
+        if not readable:
+            raise NeglmError(
+                f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"
+            )
+        opened = open_corpus(readable)
+        with (
+            Progress("counting words", opened.size) as progress,
+            counting(opened, threads, COUNTING_MEMORY, progress.advance) as counts,
+        ):
+            return build(counts, min_count, max_size), []
+    path = DEFAULT_VOCABULARY if vocab is None else vocab
+    vocabulary = Vocabulary.load(path)
+    console.note(f"using the vocabulary {shown(path)} ({len(vocabulary):,} words)")
+    return vocabulary, vocabulary.files
+
+
+def open_named_or_remembered(
+    readable: list[str], files: list[dict[str, Any]], vocab: str | None, threads: int
+) -> "Corpus":
+    """The corpus that was named, or the one that the vocabulary remembers."""
+    from neglm_cli.text.remembered import reopen
+    from neglm_cli.text.source import open_corpus
+
+    if readable:
+        return open_corpus(readable)
+    opened = reopen(files, vocab or DEFAULT_VOCABULARY, threads)
+    console.note(f"training on {opened.name}, the corpus of the vocabulary")
+    return opened
+
+
+def refuse_changes(started: Any, given: dict[str, Any], free: tuple[str, ...] = ()) -> None:
+    """A training goes on as it was started; `free` are options that may change on the way."""
+    for name, value in given.items():
+        if getattr(started, name) != value and name not in free:
+            option = name.replace("_", "-")
+            raise NeglmError(
+                f"this training was started with --{option} {getattr(started, name)}: leave out --{option}, or start "
+                "again without --resume"
+            )
