@@ -7,7 +7,7 @@
 
 A function loaded from the disk cannot be inlined into another, so only kernels are kept.
 Numba looks only at the file that holds a kernel, not at those whose functions it inlines; the directory is
-therefore named after the state of all files: a changed one, or an upgrade, gets kernels of its own.
+therefore named after the state of all files that may hold kernels: a changed one, or an upgrade, gets its own.
 """
 
 import atexit
@@ -35,7 +35,7 @@ def cache_home() -> Path:
 
 def _kernel_directory() -> str:
     state = hashlib.blake2b(digest_size=6)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(set(PACKAGE.rglob("*.py")) - set((PACKAGE / "cli").iterdir())):
         status = path.stat()
         state.update(f"{path}:{status.st_size}:{status.st_mtime_ns}\n".encode())
     name = f"kernels-{__version__}-{state.hexdigest()}"

@@ -1,4 +1,4 @@
-"""`neglm eval`: how good vectors are."""
+"""`neglm eval`: how good vectors or a language model are."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,7 +7,8 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, INPUT, MODEL, Debug, Json, Quiet
+from neglm_cli.cli.eval_lm import evaluate_texts
+from neglm_cli.cli.options import FLAG, INPUT, MODEL, OUTPUT, Debug, Json, Quiet, Threads, one_blas_thread
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, similarity_text
 from neglm_cli.errors import shown
@@ -20,21 +21,39 @@ if TYPE_CHECKING:
     from neglm_cli.vectors.lexicon import Lexicon
 
 SETS = "Test sets"
+DEFAULT_MODEL, DEFAULT_VECTORS = "model.safetensors", "vectors.safetensors"
 DIGITS = 6  # of correlations and shares in JSON
 
 
 @subcommand(
     "eval",
+    ("neglm eval --test ptb.test.txt", "The perplexity of a text, by the language model model.safetensors."),
+    ("neglm eval news.safetensors --test a.txt b.txt --json", "Of several texts, as JSON."),
     ("neglm eval --similarity ws353.tsv simlex999.tsv", "Correlations with what people find similar."),
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
     ("neglm eval --analogy questions-words.txt --restrict 30000", "Among the 30,000 most frequent words only."),
     ("neglm eval --similarity sets/*.tsv --json", "All sets of a directory, as JSON."),
-    spread=("--similarity", "--analogy"),
+    spread=("--test", "--similarity", "--analogy"),
 )
 def evaluate(
-    vectors: Annotated[
-        str, typer.Argument(metavar="VECTORS", help="A file of vectors; - is standard input.")
-    ] = "vectors.safetensors",
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A language model, or a file of vectors; - is standard input.",
+            show_default="model.safetensors with --test, else vectors.safetensors",
+        ),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Texts that a language model is to predict, plain or compressed; - is standard input. Each is read "
+            "from its first word to its last, and the state is carried on.",
+            show_default=False,
+            metavar="FILE",
+            rich_help_panel=SETS,
+        ),
+    ] = None,
     similarity: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,13 +101,30 @@ def evaluate(
             rich_help_panel=MODEL,
         ),
     ] = "both",
+    per_line: Annotated[
+        bool,
+        typer.Option(
+            "--per-line",
+            help="With --test: for each line its log10 probability, perplexity, words and out-of-vocabulary words, "
+            "between tabs, and nothing else.",
+            metavar=FLAG,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     json: Json = False,
+    threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Evaluate vectors on test sets: similarity of words, and analogies.
+    """Evaluate a language model on texts, or vectors on test sets.
 
-    VECTORS comes before the options, because --similarity and --analogy take all files that follow them.
+    MODEL comes before the options, because --test, --similarity and --analogy take all files that follow them.
+
+    Texts: the perplexity is exact and normalised over the vocabulary, ends of line are predicted like words, and a
+    text begins as behind the end of a line. Words out of the vocabulary count as <unk>; the second figure leaves them
+    out. The unnormalised perplexity takes the model's scores for log-probabilities as they are; log Z, what is missing
+    to normalise them, is given with its standard deviation: 0 ± 0 would be a model that normalises itself. The unigram
+    model predicts by the vocabulary's counts alone.
 
     Similarity: Spearman's and Pearson's correlation of cosines with people's scores. Pairs with an unknown word are
     skipped; the second result is with these, too, their cosine taken as 0.
@@ -96,20 +132,37 @@ def evaluate(
     Analogies: the share of right answers, by 3CosAdd and 3CosMul, where only the one best word counts and the words of
     the question are no answers. Questions with an unknown word are skipped; the second result counts these as wrong.
     """
-    files = [*(similarity or ()), *(analogy or ())]
+    files = [*(test or ()), *(similarity or ()), *(analogy or ())]
     if not files:
-        raise typer.BadParameter("there is nothing to evaluate on: give test sets with --similarity or --analogy.")
-    if [vectors, *files].count(STANDARD_STREAM) > 1:
+        raise typer.BadParameter(
+            "there is nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
+        )
+    if [model, *files].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
+    if test and (similarity or analogy):
+        raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
+    if per_line and not test:
+        raise typer.BadParameter("--per-line is for --test.")
+    one_blas_thread()
     console.announce_compiling()
+    if test:
+        evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json)
+    else:
+        _evaluate_vectors(model or DEFAULT_VECTORS, similarity or [], analogy or [], restrict, fold_case, method, json)
+
+
+def _evaluate_vectors(
+    vectors: str, similarity: list[str], analogy: list[str], restrict: int | None, fold_case: bool,
+    method: Literal["add", "mul", "both"], json: bool,
+) -> None:  # fmt: skip
     from neglm_cli.vectors.accuracy import read_sections
     from neglm_cli.vectors.directions import Directions
     from neglm_cli.vectors.lexicon import Lexicon
     from neglm_cli.vectors.similarity import read_pairs
     from neglm_cli.vectors.vectors import Vectors
 
-    pairs = [(path, read_pairs(path)) for path in similarity or ()]  # what is wrong with them is said at once
-    questions = [(path, read_sections(path)) for path in analogy or ()]
+    pairs = [(path, read_pairs(path)) for path in similarity]  # what is wrong with them is said at once
+    questions = [(path, read_sections(path)) for path in analogy]
     loaded = Vectors.load(vectors)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     directions = Directions.of(loaded.vectors, name)

@@ -89,7 +89,7 @@ def memory_size(text: str) -> int:
     if match and match[2] == "%":
         if not 0 < float(match[1]) <= 100:
             raise typer.BadParameter(f"--memory {text} is not more than 0% and at most 100%.")
-        return max(LEAST_MEMORY, int(float(match[1]) / 100 * _machine_memory()))
+        return max(LEAST_MEMORY, int(float(match[1]) / 100 * machine_memory()))
     if not match or (size := int(float(match[1]) * UNITS[match[2].upper()])) < LEAST_MEMORY:
         raise typer.BadParameter(
             f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%."
@@ -103,5 +103,5 @@ def refuse_overwriting(output: str, inputs: list[str]) -> None:
             raise typer.BadParameter(f"the output {output} is one of the inputs: name another with --output.")
 
 
-def _machine_memory() -> int:
+def machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -17,7 +17,6 @@ from neglm_cli.text.remembered import path_from, path_relative_to
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 
 MODEL, STATE = "language model", "training state"
-MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}
 
 
 @dataclass
@@ -48,6 +47,7 @@ class LanguageModel:
     words: Alphabet
     settings: Settings
     files: list[dict[str, Any]]  # the corpus; paths from the current directory
+    validation: list[dict[str, Any]]  # likewise
     progress: Progress
     tensors: Mapping[str, np.ndarray]
     name: str  # what to call it in a sentence
@@ -59,12 +59,15 @@ class LanguageModel:
         stored = container.read(path, *(kinds or (MODEL, STATE)))
         fields, tensors = stored.fields, stored.tensors
         words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
-        files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
+        files, validation = (
+            [file | {"path": path_from(stored.path, file["path"])} for file in fields[name]]
+            for name in ("corpus", "validation")
+        )
         try:
             settings, progress = Settings(**fields["arguments"]), Progress(**fields["progress"])
         except TypeError as error:
             raise NeglmError(f"{stored.name} has options that this neglm does not know: upgrade neglm") from error
-        model = cls(words, settings, files, progress, tensors, stored.name, stored.kind == MODEL)
+        model = cls(words, settings, files, validation, progress, tensors, stored.name, stored.kind == MODEL)
         if not words.well_formed() or not model._fitting(tensors):
             raise NeglmError(f"{stored.name} is damaged: its tensors do not fit together; make it again")
         return model
@@ -108,13 +111,14 @@ class LanguageModel:
 
 
 def save(
-    path: str, kind: str, words: Alphabet, settings: Settings, files: list[dict[str, Any]], progress: Progress,
-    tensors: Tensors,
+    path: str, kind: str, words: Alphabet, settings: Settings, files: list[dict[str, Any]],
+    validation: list[dict[str, Any]], progress: Progress, tensors: Tensors,
 ) -> str:  # fmt: skip
     """Write a model or a state; returns the checksum that names it."""
     fields = {
         "arguments": settings.stored(),
         "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
+        "validation": [file | {"path": path_relative_to(path, file["path"])} for file in validation],
         "loss": settings.loss,
         "k": settings.k,
         "noise_alpha": settings.noise_alpha,
@@ -123,6 +127,6 @@ def save(
         "progress": asdict(progress),
     }
     if kind == STATE:
-        fields["moments"] = MOMENTS[settings.optimizer]
+        fields["moments"] = settings.moments
     alphabet = {"words": words.words, "offsets": words.offsets, "counts": words.counts}
     return container.write(path, kind, fields, alphabet | tensors)

@@ -22,6 +22,17 @@ class Shape(NamedTuple):
     hidden: int  # H
     layers: int  # L
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learned, with a bias for each word."""
+        gates = sum(4 * self.hidden * (inputs + self.hidden + 1) for inputs in self.inputs)
+        return self.words * (self.embedding + self.hidden + 1) + gates
+
+    @property
+    def inputs(self) -> list[int]:
+        """Of each layer."""
+        return [self.embedding] + [self.hidden] * (self.layers - 1)
+
 
 class Layer(NamedTuple):
     """Columns are the gates i, f, g and o, H of each, one gate behind the other."""

@@ -34,8 +34,8 @@ class Model:
     def like(self) -> "Model":
         zeros = [np.zeros_like(array) for array in self.arrays()]
         layers = len(self.w)
-        parts = [zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3)]
-        return Model(zeros[0], *parts, zeros[-2], zeros[-1])
+        w, u, b = (zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3))
+        return Model(zeros[0], w, u, b, zeros[-2], zeros[-1])
 
 
 class Step(NamedTuple):

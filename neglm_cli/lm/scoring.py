@@ -1,7 +1,7 @@
 """How well a model predicts a text: perplexity, exact and normalised, read as one text from the first word on."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,20 +84,10 @@ class Reader:
         self._line = Line()
         self.tally = Tally()
 
-    def read(
-        self,
-        pieces: Iterable[np.ndarray],
-        take_line: Callable[[Line], None] | None = None,
-        advance: Callable[[int], None] | None = None,
-    ) -> Tally:
-        """Ids, in pieces of any length; the vocabulary's size stands for a word that is out of it."""
-        for piece in pieces:
-            for first in range(0, len(piece), AT_ONCE):
-                ids = piece[first : first + AT_ONCE]
-                self._read(ids, take_line)
-                if advance is not None:
-                    advance(len(ids))
-        return self.tally
+    def read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None = None) -> None:
+        """Read on; the vocabulary's size stands for a word that is out of it."""
+        for first in range(0, len(ids), AT_ONCE):
+            self._read(ids[first : first + AT_ONCE], take_line)
 
     def _read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None) -> None:
         missing = ids >= len(self._unigram)

@@ -37,6 +37,11 @@ class Settings:
     def stored(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def moments(self) -> int:
+        """Numbers that the optimiser keeps for each parameter: none, squares of gradients, or means, too."""
+        return {"sgd": 0, "adagrad": 1, "adam": 2}[self.optimizer]
+
     def rate(self, epoch: int) -> float:
         """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""
         return float(self.lr / self.decay ** max(0, epoch + 1 - self.decay_from))

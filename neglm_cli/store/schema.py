@@ -76,6 +76,7 @@ PARAMETERS = (
 MODEL_FIELDS = (
     Field("arguments", "JSON", "object with all options of the training"),
     CORPUS,
+    Field("validation", "JSON", "like `corpus`: the text that it was validated on, an empty list for none"),
     Field("loss", "text", "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; what is added to a score at test time is in "
           "`offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
     Field("k", "integer", "noise words per word"),

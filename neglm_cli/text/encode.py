@@ -16,9 +16,10 @@ from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 class Encoder:
     """Gives ids for words; any number of threads may use one."""
 
-    def __init__(self, vocabulary: Alphabet) -> None:
+    def __init__(self, vocabulary: Alphabet, unknown: int | None = None) -> None:
+        """`unknown`: the id of words that are not in the vocabulary, if it is not that of `<unk>`."""
         self.table = vocabulary.table
-        self.unknown = vocabulary.id(UNKNOWN)
+        self.unknown = vocabulary.id(UNKNOWN) if unknown is None else unknown
         self.end_of_line = vocabulary.id(END_OF_LINE)
         self._scratch: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
 

@@ -219,7 +219,7 @@ def test_standard_output_carries_nothing_but_the_vocabulary(neglm: Neglm, corpus
     ],
 )
 def test_memory_sizes(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
-    monkeypatch.setattr(options, "_machine_memory", lambda: 1 << 30)
+    monkeypatch.setattr(options, "machine_memory", lambda: 1 << 30)
     assert options.memory_size(text) == size
 
 

@@ -45,10 +45,12 @@ def device(settings: Settings, words: int) -> CpuDevice:
 def model_of(tensors: Tensors, layers: int, prefix: str = "") -> reference.Model:
     """Tensors of a device as the reference has them."""
     named = {name: array.astype(np.float64) for name, array in whole(tensors).items()}
-    parts = (
+    w, u, b = (
         [named[f"{prefix}lstm.{layer}.{part}"] for layer in range(layers)] for part in ("input", "recurrent", "bias")
     )
-    return reference.Model(named[f"{prefix}embedding"], *parts, named[f"{prefix}output"], named[f"{prefix}output_bias"])
+    return reference.Model(
+        named[f"{prefix}embedding"], w, u, b, named[f"{prefix}output"], named[f"{prefix}output_bias"]
+    )
 
 
 def minibatch(settings: Settings, words: int, number: int, steps: int | None = None, epoch: int = 2) -> Minibatch:

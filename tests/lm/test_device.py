@@ -1,6 +1,7 @@
 """A device trains and scores as the reference does."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tests.lm.making import SMALL, ReferenceTraining, device, minibatch, model_o
 WORDS = 90
 STEPS = (None, None, 3, 1, None)  # the last minibatch of an epoch is shorter
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "neglm": {},
     "neglm-b": {"loss": "neglm-b", "noise_alpha": 0.75},
     "nce": {"loss": "nce", "log_z": 0.5},

@@ -7,10 +7,8 @@ import numpy as np
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.product import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK
-from neglm_cli.lm.parameters import Parameters, Shape, padded
+from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded
 from neglm_cli.simd import aligned
-
-Arrays = tuple[np.ndarray, ...]
 
 
 def zeros(*shape: int) -> np.ndarray:
@@ -19,11 +17,11 @@ def zeros(*shape: int) -> np.ndarray:
 
 
 class Weights(NamedTuple):
-    """Parameters, their gradients, or moments of these: of each layer, and the two tables."""
+    """Parameters, their gradients, or moments of these. I is the larger of D and H: layers lie behind each other."""
 
-    w: Arrays  # (P, D, PANEL) each
-    u: Arrays  # (P, H, PANEL)
-    b: Arrays  # (P, PANEL)
+    w: np.ndarray  # (L, P, I, PANEL)
+    u: np.ndarray  # (L, P, H, PANEL)
+    b: np.ndarray  # (L, P, PANEL)
     embedding: np.ndarray  # (V, ·)
     output: np.ndarray  # (V, ·), the bias behind the last unit
 
@@ -48,30 +46,41 @@ def unpack(packed: np.ndarray, hidden: int) -> np.ndarray:
 
 def packed_weights(parameters: Parameters) -> Weights:
     """The tables are not copied."""
-    hidden = parameters.shape.hidden
-    return Weights(
-        tuple(pack(layer.input, hidden) for layer in parameters.layers),
-        tuple(pack(layer.recurrent, hidden) for layer in parameters.layers),
-        tuple(pack(layer.bias[None], hidden)[:, 0].copy() for layer in parameters.layers),
+    shape = parameters.shape
+    panels = padded(shape.hidden) // UNITS
+    weights = Weights(
+        zeros(shape.layers, panels, max(shape.inputs), PANEL),
+        zeros(shape.layers, panels, shape.hidden, PANEL),
+        zeros(shape.layers, panels, PANEL),
         parameters.embedding,
         parameters.output,
+    )
+    for number, layer in enumerate(parameters.layers):
+        fill_layer(weights, number, layer, shape)
+    return weights
+
+
+def fill_layer(weights: Weights, number: int, layer: Layer, shape: Shape) -> None:
+    weights.w[number, :, : shape.inputs[number]] = pack(layer.input, shape.hidden)
+    weights.u[number] = pack(layer.recurrent, shape.hidden)
+    weights.b[number] = pack(layer.bias[None], shape.hidden)[:, 0]
+
+
+def layer_of(weights: Weights, number: int, shape: Shape) -> Layer:
+    """The other way round."""
+    return Layer(
+        unpack(weights.w[number, :, : shape.inputs[number]], shape.hidden),
+        unpack(weights.u[number], shape.hidden),
+        unpack(weights.b[number][:, None], shape.hidden)[0],
     )
 
 
 def weights_like(weights: Weights, tables: bool = True) -> Weights:
     """Zeros in the same shapes; without tables, these are only a number."""
-
-    def like(array: np.ndarray) -> np.ndarray:
-        return zeros(*array.shape)
-
-    nothing = zeros(1, 1)
-    return Weights(
-        tuple(map(like, weights.w)),
-        tuple(map(like, weights.u)),
-        tuple(map(like, weights.b)),
-        like(weights.embedding) if tables else nothing,
-        like(weights.output) if tables else nothing,
-    )
+    w, u, b = (zeros(*array.shape) for array in (weights.w, weights.u, weights.b))
+    if not tables:
+        return Weights(w, u, b, zeros(1, 1), zeros(1, 1))
+    return Weights(w, u, b, zeros(*weights.embedding.shape), zeros(*weights.output.shape))
 
 
 class Shares(NamedTuple):
@@ -79,25 +88,24 @@ class Shares(NamedTuple):
 
     panels: np.ndarray  # of a layer
     back: np.ndarray  # of transposed recurrent weights
-    words: np.ndarray  # of the vocabulary, where all words are looked at
+    blocks: np.ndarray  # of the vocabulary, where all words are looked at
 
 
 def shares(shape: Shape, threads: int) -> Shares:
     panels = padded(shape.hidden) // UNITS
     firsts = np.array([panels * thread // threads for thread in range(threads + 1)])
     back = np.cumsum([0, *(-(-(firsts[1:] - firsts[:-1]) * UNITS // PANEL))])
-    blocks = -(-shape.words // PANEL)
-    words = np.minimum([blocks * thread // threads * PANEL for thread in range(threads + 1)], shape.words)
-    return Shares(firsts, back, words)
+    count = -(-shape.words // BLOCK)
+    return Shares(firsts, back, np.array([count * thread // threads for thread in range(threads + 1)]))
 
 
 class Transposed(NamedTuple):
-    """Weights, transposed for the way back; which columns each panel has."""
+    """Weights, transposed for the way back; which rows of the weights are the columns of each panel."""
 
-    w: Arrays
-    w_starts: Arrays
-    w_ends: Arrays
-    u: Arrays
+    w: np.ndarray  # (L, ·, P·PANEL, PANEL)
+    w_starts: np.ndarray
+    w_ends: np.ndarray  # (L, ·)
+    u: np.ndarray  # (L, ·, P·PANEL, PANEL)
     u_starts: np.ndarray
     u_ends: np.ndarray
 
@@ -109,13 +117,13 @@ def transposed(shape: Shape, own: Shares) -> Transposed:
         starts = np.arange(first, last, PANEL)
         u_starts.append(starts)
         u_ends.append(np.minimum(np.minimum(starts + PANEL, last), shape.hidden))
-    widths = [shape.embedding] + [shape.hidden] * (shape.layers - 1)
-    w_starts = tuple(np.arange(0, width, PANEL) for width in widths)
+    w_starts = np.arange(0, max(shape.inputs), PANEL)
+    w_ends = np.array([np.clip(w_starts + PANEL, None, width) for width in shape.inputs])
     return Transposed(
-        tuple(zeros(len(starts), columns, PANEL) for starts in w_starts),
+        zeros(shape.layers, len(w_starts), columns, PANEL),
         w_starts,
-        tuple(np.minimum(starts + PANEL, width) for starts, width in zip(w_starts, widths, strict=True)),
-        tuple(zeros(int(own.back[-1]), columns, PANEL) for _ in range(shape.layers)),
+        np.maximum(w_ends, w_starts),
+        zeros(shape.layers, int(own.back[-1]), columns, PANEL),
         np.concatenate(u_starts),
         np.maximum(np.concatenate(u_ends), np.concatenate(u_starts)),
     )
@@ -124,23 +132,22 @@ def transposed(shape: Shape, own: Shares) -> Transposed:
 class States(NamedTuple):
     """What a pass through the network leaves behind, for N = B·T rows."""
 
-    x: Arrays  # (N, ·): the input of each layer
-    z: Arrays  # (P, N, PANEL)
-    h: Arrays  # (N + B, ·)
-    c: Arrays  # (N + B, ·)
-    out: Arrays  # (N, ·): the output of each layer
+    x: np.ndarray  # (L, N, ·): the input of each layer
+    z: np.ndarray  # (L, P, N, PANEL)
+    h: np.ndarray  # (L, N + B, ·)
+    c: np.ndarray  # (L, N + B, ·)
+    out: np.ndarray  # (L, N, ·): the output of each layer
     y: np.ndarray  # (N, ·): the last one after dropout, and 1 for the bias
 
 
 def states(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) -> States:
-    rows, hidden = batch * steps, padded(shape.hidden)
-    panels, layers = hidden // UNITS, range(shape.layers)
+    rows, hidden, layers = batch * steps, padded(shape.hidden), shape.layers
     return States(
-        tuple(zeros(rows, hidden if layer else padded(shape.embedding)) for layer in layers),
-        tuple(zeros(panels, rows, PANEL) for _ in layers),
-        tuple(zeros(rows + batch, hidden) for _ in layers),
-        tuple(zeros(rows + batch, hidden) for _ in layers),
-        tuple(zeros(rows, hidden) for _ in layers),
+        zeros(layers, rows, padded(max(shape.inputs))),
+        zeros(layers, hidden // UNITS, rows, PANEL),
+        zeros(layers, rows + batch, hidden),
+        zeros(layers, rows + batch, hidden),
+        zeros(layers, rows, hidden),
         zeros(rows, padded(shape.hidden + 1)) if y is None else y,
     )
 
@@ -148,7 +155,7 @@ def states(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) ->
 class Way(NamedTuple):
     """Room for the way back."""
 
-    d_x: Arrays  # (N, ·): of the input of each layer
+    d_x: np.ndarray  # (L, N, ·): of the input of each layer
     d_out: np.ndarray  # (N, ·): of the last layer's output
     d_y: np.ndarray  # (N, ·)
     d_later: np.ndarray  # (threads, B, ·)
@@ -161,7 +168,7 @@ def way(shape: Shape, batch: int, steps: int, own: Shares) -> Way:
     units = int(-(-(own.panels[1:] - own.panels[:-1]).max() * UNITS // PANEL) * PANEL)
     threads = len(own.panels) - 1
     return Way(
-        tuple(zeros(rows, hidden if layer else padded(shape.embedding)) for layer in range(shape.layers)),
+        zeros(shape.layers, rows, padded(max(shape.inputs))),
         zeros(rows, hidden),
         zeros(rows, padded(shape.hidden + 1)),
         zeros(threads, batch, units),
@@ -174,10 +181,10 @@ class Touched(NamedTuple):
     """Rows of a table that a minibatch touches, of each thread, and their gradients; see `rows`."""
 
     slot_of: np.ndarray  # int32 (V,)
-    distinct: Arrays
-    ends: Arrays
-    order: Arrays
-    gradients: Arrays
+    distinct: np.ndarray  # int32 (threads, ·)
+    ends: np.ndarray  # int64 (threads, ·)
+    order: np.ndarray  # int32 (threads, places)
+    gradients: np.ndarray  # (threads, ·, width)
     found: np.ndarray  # (threads, 8), the first of 8: so that no two threads write to one cache line
     source_of: np.ndarray  # int32 (places,): the row of the source for each place
     factors: np.ndarray  # float32 (places,): what that row is multiplied with
@@ -187,10 +194,10 @@ def touched(words: int, places: int, width: int, source_of: np.ndarray, threads:
     most = min(words, places)
     return Touched(
         np.full(words, -1, np.int32),
-        tuple(np.empty(most, np.int32) for _ in range(threads)),
-        tuple(np.empty(most, np.int64) for _ in range(threads)),
-        tuple(np.empty(places, np.int32) for _ in range(threads)),
-        tuple(zeros(most, width) for _ in range(threads)),
+        np.empty((threads, most), np.int32),
+        np.empty((threads, most), np.int64),
+        np.empty((threads, places), np.int32),
+        zeros(threads, most, width),
         np.zeros((threads, 8), np.int64),
         source_of.astype(np.int32),
         np.ones(places, np.float32),
@@ -200,8 +207,8 @@ def touched(words: int, places: int, width: int, source_of: np.ndarray, threads:
 class Scoring(NamedTuple):
     """Room for log Z."""
 
-    packed: Arrays  # (BLOCK / PANEL, ·, PANEL) for each thread
-    scores: Arrays  # (N, BLOCK) for each thread
+    packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL)
+    scores: np.ndarray  # (threads, 1, N, BLOCK)
     highest: np.ndarray  # float32 (threads, N)
     sums: np.ndarray  # float64 (threads, N)
     target_scores: np.ndarray  # float32 (N,)
@@ -209,8 +216,8 @@ class Scoring(NamedTuple):
 
 def scoring(shape: Shape, rows: int, threads: int) -> Scoring:
     return Scoring(
-        tuple(zeros(BLOCK // PANEL, padded(shape.hidden + 1), PANEL) for _ in range(threads)),
-        tuple(zeros(rows, BLOCK) for _ in range(threads)),
+        zeros(threads, BLOCK // PANEL, padded(shape.hidden + 1), PANEL),
+        zeros(threads, 1, rows, BLOCK),
         np.zeros((threads, rows), np.float32),
         np.zeros((threads, rows)),
         np.zeros(rows, np.float32),

@@ -9,10 +9,10 @@ import numpy as np
 from neglm_cli.lm.cpu import arrays, lstm
 from neglm_cli.lm.cpu.optimise import ADAGRAD, ADAM, SGD, catch_up
 from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import log_normalisers
+from neglm_cli.lm.cpu.softmax import BLOCK, log_normalisers
 from neglm_cli.lm.cpu.step import SHARED, SOFTMAX, TOKEN, Numbers, Sampling, score, train
 from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
-from neglm_cli.lm.parameters import Parameters, padded
+from neglm_cli.lm.parameters import Layer, Parameters, padded
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -92,11 +92,6 @@ class CpuDevice:
         extra = groups * k
         places = {TOKEN: rows * (k + 1), SHARED: extra + rows, SOFTMAX: 1}[self._mode]
         at_once = min(rows, max(1, SOFTMAX_ROOM // shape.words)) if self._mode == SOFTMAX else 1
-        scores_shape = {
-            TOKEN: (1, 1),
-            SHARED: (rows, -(-k // PANEL) * PANEL),
-            SOFTMAX: (at_once, -(-shape.words // PANEL) * PANEL),
-        }[self._mode]
         source = arrays.zeros(rows + extra, width)
         source_of = np.repeat(np.arange(rows), k + 1) if self._mode == TOKEN else np.zeros(places)
         self._sampling = Sampling(
@@ -106,7 +101,8 @@ class CpuDevice:
             source,
             arrays.zeros(max(extra, 1), width),
             arrays.zeros(max(groups, 1) * -(-k // PANEL), width, PANEL),
-            arrays.zeros(*scores_shape),
+            arrays.zeros(rows, -(-k // PANEL) * PANEL) if self._mode == SHARED else arrays.zeros(1, 1),
+            arrays.zeros(-(-shape.words // BLOCK), at_once, BLOCK) if self._mode == SOFTMAX else arrays.zeros(1, 1, 1),
             arrays.zeros(threads, at_once, width),
         )
         tables = settings.optimizer != "sgd"
@@ -121,22 +117,28 @@ class CpuDevice:
         self._squares = arrays.weights_like(self._weights, tables)
         self._means = arrays.weights_like(self._weights, settings.optimizer == "adam")
         words = shape.words if settings.optimizer == "adam" else 1
-        self._moved = (np.zeros(words, np.int32), np.zeros(words, np.int32))
+        self._moved = np.zeros((2, words), np.int32)
         self._back = arrays.transposed(shape, self._own)
         self._transpose()
 
     def _transpose(self) -> None:
         for layer in range(self.shape.layers):
-            panels = len(self._weights.w[layer])
+            panels = self._weights.w.shape[1]
             back = self._back
-            lstm.transpose(self._weights.w[layer], back.w[layer], back.w_starts[layer], back.w_ends[layer], 0, panels)
+            lstm.transpose(self._weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
             lstm.transpose(self._weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
+
+    def warm_up(self) -> None:
+        """Load or compile the kernels, which takes a while: what is timed then is training."""
+        nothing = np.empty((self._settings.batch, 0), np.int32)
+        self.train(Minibatch(nothing, nothing, nothing.astype(np.uint64), 0, 0, 1, 0.0)).result()
+        self.log_z()
 
     def train(self, minibatch: Minibatch) -> PendingMinibatch:
         settings = self._settings
         batch, steps = minibatch.inputs.shape
         numbers = Numbers(
-            batch, steps, self._mode, settings.k, min(self._group_rows, batch * steps),
+            batch, steps, settings.embedding, self._mode, settings.k, max(min(self._group_rows, batch * steps), 1),
             self._dropped(), self._bias, np.float32(1 / batch), float(settings.clip), KINDS[settings.optimizer],
             settings.optimizer == "adam" and settings.adam == "exact", minibatch.step, float(minibatch.rate),
             np.float32(EPSILON[settings.optimizer]),
@@ -171,15 +173,15 @@ class CpuDevice:
     def log_z(self) -> np.ndarray:
         rows = min(SAMPLED_ROWS, self._settings.batch)
         y = arrays.zeros(rows, self._states.y.shape[1])
-        y[:, : self.shape.hidden] = self._states.h[-1][:rows, : self.shape.hidden]
+        y[:, : self.shape.hidden] = self._states.h[-1, :rows, : self.shape.hidden]
         y[:, self.shape.hidden] = self._bias
         return self._normalisers(y, np.zeros(rows, np.int32), self._scoring)
 
     def _normalisers(self, y: np.ndarray, targets: np.ndarray, room: arrays.Scoring) -> np.ndarray:
         def work(thread: int, threads: int, counter: np.ndarray) -> None:
             log_normalisers(
-                y, len(y), self._weights.output, self._logit_offsets, targets, self._own.words[thread],
-                self._own.words[thread + 1], room.packed[thread], room.scores[thread], room.highest[thread],
+                y, len(y), self._weights.output, self._logit_offsets, targets, self._own.blocks[thread],
+                self._own.blocks[thread + 1], room.packed[thread], room.scores[thread], room.highest[thread],
                 room.sums[thread], room.target_scores,
             )  # fmt: skip
 
@@ -195,6 +197,16 @@ class CpuDevice:
             (self._weights.output, self._means.output, self._squares.output, self._moved[1]),
         ):
             catch_up(table, means, squares, moved, every, len(every), step + 1, rate, np.float32(EPSILON["adam"]))
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of all arrays, by what they are for."""
+        return {
+            "parameters": _bytes(self._weights),
+            "optimiser": _bytes(self._squares) + _bytes(self._means) + _bytes(self._moved),
+            "gradients": _bytes(self._gradients) + _bytes(self._inputs) + _bytes(self._outputs),
+            "minibatch": _bytes(self._states) + _bytes(self._way) + _bytes(self._sampling) + _bytes(self._scoring)
+            + _bytes(self._back),
+        }  # fmt: skip
 
     # --- scoring --------------------------------------------------------------------------------------
 
@@ -214,9 +226,9 @@ class CpuDevice:
         if settings.optimizer == "adam":
             tensors |= self._named("moment.1.", self._means)
         states = {"hidden": self._states.h, "cell": self._states.c}
-        for name, arrays_ in states.items():
-            tensors[name] = np.stack([array[: settings.batch, : shape.hidden] for array in arrays_])
-        tensors["moved"] = np.stack(self._moved)
+        for name, array in states.items():
+            tensors[name] = np.ascontiguousarray(array[:, : settings.batch, : shape.hidden])
+        tensors["moved"] = self._moved
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -226,11 +238,9 @@ class CpuDevice:
             self._fill("moment.0.", self._squares, tensors)
         if settings.optimizer == "adam":
             self._fill("moment.1.", self._means, tensors)
-        for name, arrays_ in {"hidden": self._states.h, "cell": self._states.c}.items():
-            for array, stored in zip(arrays_, tensors[name], strict=True):
-                array[: settings.batch, : shape.hidden] = stored
-        for moved, stored in zip(self._moved, tensors["moved"], strict=True):
-            moved[:] = stored
+        for name, array in {"hidden": self._states.h, "cell": self._states.c}.items():
+            array[:, : settings.batch, : shape.hidden] = tensors[name]
+        self._moved[:] = tensors["moved"]
         self._transpose()
 
     def _named(self, prefix: str, weights: arrays.Weights) -> Tensors:
@@ -241,10 +251,8 @@ class CpuDevice:
             f"{prefix}output_bias": weights.output[:, shape.hidden].copy(),
         }
         for layer in range(shape.layers):
-            name = f"{prefix}lstm.{layer}"
-            tensors[f"{name}.input"] = arrays.unpack(weights.w[layer], shape.hidden)
-            tensors[f"{name}.recurrent"] = arrays.unpack(weights.u[layer], shape.hidden)
-            tensors[f"{name}.bias"] = arrays.unpack(weights.b[layer][:, None], shape.hidden)[0]
+            for part, array in arrays.layer_of(weights, layer, shape)._asdict().items():
+                tensors[f"{prefix}lstm.{layer}.{part}"] = array
         return tensors
 
     def _fill(self, prefix: str, weights: arrays.Weights, tensors: Mapping[str, np.ndarray]) -> None:
@@ -253,10 +261,8 @@ class CpuDevice:
         weights.output[:, : shape.hidden] = tensors[f"{prefix}output"]
         weights.output[:, shape.hidden] = tensors[f"{prefix}output_bias"]
         for layer in range(shape.layers):
-            name = f"{prefix}lstm.{layer}"
-            weights.w[layer][:] = arrays.pack(tensors[f"{name}.input"], shape.hidden)
-            weights.u[layer][:] = arrays.pack(tensors[f"{name}.recurrent"], shape.hidden)
-            weights.b[layer][:] = arrays.pack(tensors[f"{name}.bias"][None], shape.hidden)[:, 0]
+            parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))
+            arrays.fill_layer(weights, layer, parts, shape)
 
     def close(self) -> None:
         self._team.close()
@@ -276,12 +282,18 @@ class CpuScorer:
         batch, steps = inputs.shape
         ids, wanted = _by_step(inputs), _by_step(targets)
         device._team.run(
-            score, device._weights, device._own, self._states, room, device._logit_offsets, device._bias, self._keys,
+            score, device._weights, device._own, self._states, room, device._logit_offsets,
+            device.shape.embedding, device._bias, self._keys,
             ids, wanted, np.zeros(len(ids), np.uint64), device._kept(ids, batch), batch, steps,
         )  # fmt: skip
         log_z = _log_z(room, len(ids))
         scores = room.target_scores[: len(ids)] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+
+def _bytes(arrays_: Any) -> int:
+    """Of an array, or of all in a tuple."""
+    return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))
 
 
 def _by_step(array: np.ndarray) -> np.ndarray:

@@ -21,23 +21,23 @@ from neglm_cli.simd import LANES
 
 
 @kernel
-def forward(x, w, u, b, z, h, c, out, keep, batch, steps, first, last, counter, threads):
-    """The units of panels `first` to `last`."""
-    stride, inputs, units = z.shape[1] * PANEL, w.shape[1], u.shape[1]
-    own = last - first
+def forward(x, inputs, w, u, b, z, h, c, out, keep, batch, steps, first, last, counter, threads):
+    """The units of panels `first` to `last`. inputs: D, for w may have more rows."""
+    stride, units = z.shape[1] * PANEL, u.shape[1]
+    own, gates = last - first, z.reshape(-1)
     for panel in range(first, last):
         for row in range(batch * steps):
             for column in range(PANEL):
                 z[panel, row, column] = b[panel, column]
     multiply(
-        x, 0, x.shape[1], 0, w, first * inputs * PANEL, PANEL, inputs * PANEL,
-        z, first * stride, PANEL, stride, batch * steps, inputs, 1, own, False, True,
+        x.reshape(-1), 0, x.shape[1], 0, w.reshape(-1), first * w.shape[1] * PANEL, PANEL, w.shape[1] * PANEL,
+        gates, first * stride, PANEL, stride, batch * steps, inputs, 1, own, False, True,
     )  # fmt: skip
     for step in range(steps):
         row = step * batch
         multiply(
-            h, row * h.shape[1], h.shape[1], 0, u, first * units * PANEL, PANEL, units * PANEL,
-            z, first * stride + row * PANEL, PANEL, stride, batch, units, 1, own, False, True,
+            h.reshape(-1), row * h.shape[1], h.shape[1], 0, u.reshape(-1), first * units * PANEL, PANEL, units * PANEL,
+            gates, first * stride + row * PANEL, PANEL, stride, batch, units, 1, own, False, True,
         )  # fmt: skip
         for panel in range(first, last):
             for i in range(row, row + batch):
@@ -65,9 +65,10 @@ def backward(z, c, d_out, u_back, first_back, d_later, d_c, keep, batch, steps, 
         row = step * batch
         if step < steps - 1:
             multiply(
-                z, (row + batch) * PANEL, PANEL, stride, u_back, first_back * u_back.shape[1] * PANEL, PANEL,
-                u_back.shape[1] * PANEL, d_later, 0, columns, PANEL, batch, PANEL, z.shape[0], (vectors + 1) // 2,
-                vectors % 2 == 1, False,
+                z.reshape(-1), (row + batch) * PANEL, PANEL, stride,
+                u_back.reshape(-1), first_back * u_back.shape[1] * PANEL, PANEL, u_back.shape[1] * PANEL,
+                d_later.reshape(-1), 0, columns, PANEL,
+                batch, PANEL, z.shape[0], (vectors + 1) // 2, vectors % 2 == 1, False,
             )  # fmt: skip
         for panel in range(first, last):
             for i in range(row, row + batch):
@@ -80,18 +81,18 @@ def backward(z, c, d_out, u_back, first_back, d_later, d_c, keep, batch, steps, 
 
 
 @kernel
-def weight_gradients(x, h, z, d_w, d_u, d_b, rows, first, last):
+def weight_gradients(x, inputs, h, z, d_w, d_u, d_b, rows, first, last):
     """From the gradients of the gates to those of the weights of panels `first` to `last`; returns the sum of their
     squares."""
-    stride, inputs, units = z.shape[1] * PANEL, d_w.shape[1], d_u.shape[1]
-    own = last - first
+    stride, units = z.shape[1] * PANEL, d_u.shape[1]
+    own, gates = last - first, z.reshape(-1)
     multiply_transposed(
-        x, 0, x.shape[1], z, first * stride, PANEL, stride, d_w, first * inputs * PANEL, PANEL, inputs * PANEL,
-        inputs, rows, own, False, False,
+        x.reshape(-1), 0, x.shape[1], gates, first * stride, PANEL, stride,
+        d_w.reshape(-1), first * d_w.shape[1] * PANEL, PANEL, d_w.shape[1] * PANEL, inputs, rows, own, False, False,
     )  # fmt: skip
     multiply_transposed(
-        h, 0, h.shape[1], z, first * stride, PANEL, stride, d_u, first * units * PANEL, PANEL, units * PANEL,
-        units, rows, own, False, False,
+        h.reshape(-1), 0, h.shape[1], gates, first * stride, PANEL, stride,
+        d_u.reshape(-1), first * units * PANEL, PANEL, units * PANEL, units, rows, own, False, False,
     )  # fmt: skip
     squares = 0.0
     for panel in range(first, last):
@@ -106,14 +107,15 @@ def weight_gradients(x, h, z, d_w, d_u, d_b, rows, first, last):
 
 
 @kernel
-def input_gradients(z, w_back, d_x, first_row, last_row):
+def input_gradients(z, w_back, d_x, inputs, first_row, last_row):
     """From the gradients of the gates to that of the layer's input, for some rows. w_back (·, P·PANEL, PANEL): w,
     transposed."""
-    vectors = d_x.shape[1] // LANES
+    vectors = -(-inputs // LANES)
     multiply(
-        z, first_row * PANEL, PANEL, z.shape[1] * PANEL, w_back, 0, PANEL, w_back.shape[1] * PANEL,
-        d_x, first_row * d_x.shape[1], d_x.shape[1], PANEL, last_row - first_row, PANEL, z.shape[0],
-        (vectors + 1) // 2, vectors % 2 == 1, False,
+        z.reshape(-1), first_row * PANEL, PANEL, z.shape[1] * PANEL,
+        w_back.reshape(-1), 0, PANEL, w_back.shape[1] * PANEL,
+        d_x.reshape(-1), first_row * d_x.shape[1], d_x.shape[1], PANEL,
+        last_row - first_row, PANEL, z.shape[0], (vectors + 1) // 2, vectors % 2 == 1, False,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Columns of B and C come in panels of PANEL. A tile, a few rows of one panel of C
 by: every step reads one row of the panel of B, and one number of each row of A. BLAS does this, too; but it copies B
 into panels each time, has threads of its own, and is slow for the few rows that a step of an LSTM has.
 
-Where a matrix lies is said by strides, counted in numbers, so that one product serves all layouts:
+Arrays are flat. Where a matrix lies is said by strides, counted in numbers, so that one product serves all layouts:
 
     B[k, j] is b[b_start + (j // PANEL)·b_panel + k·b_step + j % PANEL]
     C[i, j] is c[c_start + (j // PANEL)·c_panel + i·c_row + j % PANEL]
@@ -16,6 +16,7 @@ Where a matrix lies is said by strides, counted in numbers, so that one product 
 from collections.abc import Iterator
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -49,21 +50,37 @@ def _tile(across: bool) -> Any:
         signature = types.void(*(kinds.get(name, types.int64) for name in ARGUMENTS))
 
         def codegen(context, builder, signature, args):
-            given = dict(zip(ARGUMENTS, args, strict=True))
-            for name in "abc":
-                given[name] = context.make_array(kinds[name])(context, builder, given[name]).data
-            for size in SIZES:
-                with builder.if_then(builder.icmp_signed("==", given["rows"], integer(size))):
-                    with builder.if_else(given["wide"]) as (two, one):
-                        with two:
-                            _Tile(builder, size, 2, given).emit(across)
-                        with one:
-                            _Tile(builder, size, 1, given).emit(across)
+            given = [
+                context.make_array(kinds[name])(context, builder, value).data if name in "abc" else value
+                for name, value in zip(ARGUMENTS, args, strict=True)
+            ]
+            builder.call(_tile_function(builder.module, given, across), given)
             return context.get_dummy_value()
 
         return signature, codegen
 
     return tile
+
+
+def _tile_function(module: Any, given: list[Any], across: bool) -> Any:
+    """A function for tiles, one for all that call it: inlined, it would take long to compile."""
+    name = f"neglm_tile_{'across' if across else 'along'}"
+    kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+    function = cgutils.get_or_insert_function(module, kind, name)
+    if not function.blocks:
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block())
+        arguments = dict(zip(ARGUMENTS, function.args, strict=True))
+        for size in SIZES:
+            with builder.if_then(builder.icmp_signed("==", arguments["rows"], integer(size))):
+                with builder.if_else(arguments["wide"]) as (two, one):
+                    with two:
+                        _Tile(builder, size, 2, arguments).emit(across)
+                    with one:
+                        _Tile(builder, size, 1, arguments).emit(across)
+        builder.ret_void()
+    return function
 
 
 class _Tile(Code):
@@ -74,7 +91,7 @@ class _Tile(Code):
         self.rows = range(rows)
         self.vectors = range(vectors)
         self.given = given
-        self.sums = [[cgutils.alloca_once(builder, vector) for _ in self.vectors] for _ in self.rows]
+        self.totals = [[cgutils.alloca_once(builder, vector) for _ in self.vectors] for _ in self.rows]
         self.b_row = cgutils.alloca_once_value(builder, builder.gep(given["b"], [given["b_start"]]))
 
     def emit(self, across: bool) -> None:
@@ -103,7 +120,7 @@ class _Tile(Code):
         for i in self.rows:
             row = self.build.add(self.given["c_start"], self.build.mul(self.given["c_row"], integer(i)))
             for v in self.vectors:
-                yield self.sums[i][v], self.build.add(row, integer(v * LANES))
+                yield self.totals[i][v], self.build.add(row, integer(v * LANES))
 
     def along(self, rows: list[Any]) -> None:
         """All steps where the numbers of a row of A are neighbours. Several at once: else finding the rows' places
@@ -126,7 +143,7 @@ class _Tile(Code):
         for i in self.rows:
             factor = self.broadcast(build.load(factors[i]))
             for v in self.vectors:
-                build.store(self.fma(factor, bs[v], build.load(self.sums[i][v])), self.sums[i][v])
+                build.store(self.fma(factor, bs[v], build.load(self.totals[i][v])), self.totals[i][v])
         build.store(build.gep(b_row, [self.given["b_step"]]), self.b_row)
 
 
@@ -139,7 +156,7 @@ def multiply(
     rows, steps, blocks, panels, narrow, accumulate,
 ):  # fmt: skip
     """C (+)= A·B for `rows` rows and `panels` panels, the last of which has one vector of columns if it is `narrow`."""
-    at_once = max(KEPT // (steps * blocks) // MOST_ROWS, 1) * MOST_ROWS
+    at_once = max(KEPT // max(steps * blocks, 1) // MOST_ROWS, 1) * MOST_ROWS
     for first in range(0, rows, at_once):
         end = min(first + at_once, rows)
         for panel in range(panels):
@@ -161,8 +178,8 @@ def multiply_transposed(
     rows, steps, panels, narrow, accumulate,
 ):  # fmt: skip
     """The same with A transposed: `steps` is how many rows of it there are, `rows` how many of its columns."""
-    chunks = -(-steps // KEPT_STEPS)
-    at_once = -(-steps // chunks)
+    chunks = max(-(-steps // KEPT_STEPS), 1)
+    at_once = max(-(-steps // chunks), 1)
     for panel in range(panels):
         wide = not (narrow and panel == panels - 1)
         c_first = c_start + panel * c_panel

@@ -26,7 +26,7 @@ def _owner(word, threads):
 def look_up(table, ids, x, first, last):
     """Rows `first` to `last` of x are the rows of the table that the ids name."""
     for row in range(first, last):
-        for column in range(x.shape[1]):
+        for column in range(table.shape[1]):
             x[row, column] = table[ids[row], column]
 
 
@@ -100,7 +100,7 @@ def gather(found, ends, order, factors, source, source_of, gradients):
         gradients[slot, :] = 0
         for at in range(start, ends[slot]):
             place = order[at]
-            add_row(factors[place], source, source_of[place], gradients, slot, source.shape[1])
+            add_row(factors[place], source, source_of[place], gradients, slot, gradients.shape[1])
         start = ends[slot]
         squares += sum_of_squares(gradients, slot)
     return squares

@@ -100,16 +100,18 @@ def shared_loss(
     for group in range(first // group_rows, -(-last // group_rows)):
         begin, end = max(first, group * group_rows), min(last, (group + 1) * group_rows)
         multiply(
-            y, begin * width, width, 0, packed, group * panels * width * PANEL, PANEL, width * PANEL,
-            scores, begin * stride, stride, PANEL, end - begin, width, 1, panels, False, False,
+            y.reshape(-1), begin * width, width, 0, packed.reshape(-1), group * panels * width * PANEL, PANEL,
+            width * PANEL, scores.reshape(-1), begin * stride, stride, PANEL,
+            end - begin, width, 1, panels, False, False,
         )  # fmt: skip
         for row in range(begin, end):
             for i in range(k):
                 scores[row, i] += offsets[noise[group, i]]
             loss += _take_gradients(scores, row, k, scale, losses)
         multiply(
-            scores, begin * stride, stride, 0, noise_rows, group * k * width, width, PANEL,
-            d_y, begin * width, width, PANEL, end - begin, k, 1, (vectors + 1) // 2, vectors % 2 == 1, False,
+            scores.reshape(-1), begin * stride, stride, 0, noise_rows.reshape(-1), group * k * width, width, PANEL,
+            d_y.reshape(-1), begin * width, width, PANEL,
+            end - begin, k, 1, (vectors + 1) // 2, vectors % 2 == 1, False,
         )  # fmt: skip
         for row in range(begin, end):
             loss += _target_loss(y, row, output, targets[row], offsets, scale, factors, row, d_y)
@@ -124,7 +126,7 @@ def shared_gradients(y, scores, k, group_rows, rows, d_noise, first, last):
     for group in range(-(-rows // group_rows)):
         begin = group * group_rows
         multiply_transposed(
-            scores, begin * stride, stride, y, begin * width + first * lanes, width, PANEL,
-            d_noise, group * k * width + first * lanes, width, PANEL,
+            scores.reshape(-1), begin * stride, stride, y.reshape(-1), begin * width + first * lanes, width, PANEL,
+            d_noise.reshape(-1), group * k * width + first * lanes, width, PANEL,
             k, min(group_rows, rows - begin), (last - first + 1) // 2, (last - first) % 2 == 1, False,
         )  # fmt: skip

@@ -2,9 +2,9 @@
 
     log Z_n = log Σ_w exp(y_n · o_w + offset_w)          log p(w | n) = y_n · o_w + offset_w − log Z_n
 
-Threads own words: `begin` to `end`, from a multiple of PANEL on. They take these in blocks, whose part of the output
-table is transposed into a cache; log Z is a running sum, so that no array has to hold all scores unless the loss
-needs them.
+Words come in blocks of BLOCK, and threads own blocks, `first` to `last`. The part of the output table that belongs to
+a block is transposed into a cache, and log Z is a running sum, so that no array has to hold all scores unless the
+loss needs them.
 """
 
 import numpy as np
@@ -18,34 +18,40 @@ NOTHING = np.float32(-3e38)  # below all scores
 
 
 @outlined
-def _score(y, first_row, rows, output, offsets, begin, end, packed, scores, start, stride):
-    """The scores of words begin to end (at most BLOCK) for some rows: scores.flat[start + row·stride + word]."""
+def _score(y, first_row, rows, output, offsets, block, packed, scores, place):
+    """The scores of the words of a block for some rows: scores[place, row, word]. Returns how many words there are.
+
+    packed (BLOCK / PANEL, width, PANEL): room for the block's part of the output table."""
     width = y.shape[1]
-    panels = -(-(end - begin) // PANEL)
+    begin = block * BLOCK
+    words = min(BLOCK, output.shape[0] - begin)
+    panels = -(-words // PANEL)
     for panel in range(panels):
-        for column in range(min(PANEL, end - begin - panel * PANEL)):
-            word = begin + panel * PANEL + column
-            for j in range(width):
-                packed[panel, j, column] = output[word, j]
+        start = begin + panel * PANEL
+        columns = min(PANEL, begin + words - start)
+        for j in range(width):
+            for column in range(columns):
+                packed[panel, j, column] = output[start + column, j]
     multiply(
-        y, first_row * width, width, 0, packed, 0, PANEL, width * PANEL, scores, start, stride, PANEL,
-        rows, width, 1, panels, False, False,
+        y.reshape(-1), first_row * width, width, 0, packed.reshape(-1), 0, PANEL, width * PANEL,
+        scores.reshape(-1), place * scores.shape[1] * BLOCK, BLOCK, PANEL, rows, width, 1, panels, False, False,
     )  # fmt: skip
-    flat = scores.reshape(-1)
     for row in range(rows):
-        for word in range(end - begin):
-            flat[start + row * stride + word] += offsets[begin + word]
+        for word in range(words):
+            scores[place, row, word] += offsets[begin + word]
+    return words
 
 
 @outlined
-def _add_up(scores, start, count, row, powers, highest, sums):
-    """Add some scores to a running log-sum-exp: sums[row] · exp(highest[row])."""
+def _add_up(scores, place, row, words, powers, highest, sums):
+    """Add the scores of a row to a running log-sum-exp: sums[row] · exp(highest[row])."""
     top = highest[row]
-    for i in range(count):
-        top = max(top, scores[start + i])
-    for i in range(count):
-        powers[i] = exp(scores[start + i] - top)
-    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(powers, count)
+    for word in range(words):
+        score = scores[place, row, word]
+        top = score if score > top else top
+    for word in range(words):
+        powers[word] = exp(scores[place, row, word] - top)
+    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(powers, words)
     highest[row] = top
 
 
@@ -58,37 +64,32 @@ def _total(numbers, count):
 
 
 @kernel
-def log_normalisers(y, rows, output, offsets, targets, begin, end, packed, scores, highest, sums, target_scores):
-    """This thread's part of log Z for some rows: sums · exp(highest); and the scores of the targets that it owns.
+def log_normalisers(y, rows, output, offsets, targets, first, last, packed, scores, highest, sums, target_scores):
+    """A thread's part of log Z for some rows, sums · exp(highest), and the scores of the targets that it owns.
 
-    packed (BLOCK / PANEL, width, PANEL), scores (N, BLOCK): room for a block.
+    scores (1, N, BLOCK): room for a block.
     """
     powers = np.empty(BLOCK, np.float32)
     highest[:rows] = NOTHING
     sums[:rows] = 0
-    for first in range(begin, end, BLOCK):
-        last = min(first + BLOCK, end)
-        _score(y, 0, rows, output, offsets, first, last, packed, scores, 0, BLOCK)
-        flat = scores.reshape(-1)
+    for block in range(first, last):
+        words = _score(y, 0, rows, output, offsets, block, packed, scores, 0)
         for row in range(rows):
-            if first <= targets[row] < last:
-                target_scores[row] = scores[row, targets[row] - first]
-            _add_up(flat, row * BLOCK, last - first, row, powers, highest, sums)
+            if targets[row] // BLOCK == block:
+                target_scores[row] = scores[0, row, targets[row] % BLOCK]
+            _add_up(scores, 0, row, words, powers, highest, sums)
 
 
 @kernel
-def softmax_scores(y, first_row, rows, output, offsets, begin, end, packed, scores, highest, sums):
-    """All scores of this thread's words for `rows` rows, scores (rows, ·), and its part of their log Z."""
+def softmax_scores(y, first_row, rows, output, offsets, first, last, packed, scores, highest, sums):
+    """All scores of a thread's words for `rows` rows, scores (blocks, ·, BLOCK), and its part of their log Z."""
     powers = np.empty(BLOCK, np.float32)
-    stride = scores.shape[1]
-    flat = scores.reshape(-1)
     highest[:rows] = NOTHING
     sums[:rows] = 0
-    for first in range(begin, end, BLOCK):
-        last = min(first + BLOCK, end)
-        _score(y, first_row, rows, output, offsets, first, last, packed, scores, first, stride)
+    for block in range(first, last):
+        words = _score(y, first_row, rows, output, offsets, block, packed, scores, block)
         for row in range(rows):
-            _add_up(flat, row * stride + first, last - first, row, powers, highest, sums)
+            _add_up(scores, block, row, words, powers, highest, sums)
 
 
 @outlined
@@ -104,35 +105,44 @@ def log_z(highest, sums, row):
 
 
 @kernel
-def softmax_gradients(y, first_row, rows, output, targets, begin, end, scale, scores, highest, sums, d_output, d_y):
-    """Scores of this thread's words become their gradients; d_output (V, ·) gets those of its words' rows, added to
-    what is there unless first_row is 0, and d_y (rows, ·) its part of that of y. Returns the loss of its words."""
-    width, stride = y.shape[1], scores.shape[1]
+def softmax_gradients(y, first_row, rows, output, targets, first, last, scale, scores, highest, sums, d_output, d_y):
+    """Scores of a thread's words become their gradients; d_output (V, ·) gets those of its words' rows, added to what
+    is there unless first_row is 0, and d_y (rows, ·) its part of that of y. Returns the loss of its words."""
+    width = y.shape[1]
     vectors = width * 2 // PANEL
-    loss = 0.0
+    panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
+    normalisers = np.empty(rows)
     for row in range(rows):
-        normaliser = log_z(highest, sums, row)
-        target = targets[first_row + row]
-        if begin <= target < end:
-            loss += normaliser - np.float64(scores[row, target])
-        _probabilities(scores, row, begin, end, np.float32(normaliser), scale)
-        if begin <= target < end:
-            scores[row, target] -= scale
-    multiply_transposed(
-        scores, begin, stride, y, first_row * width, width, PANEL, d_output, begin * width, width, PANEL,
-        end - begin, rows, (vectors + 1) // 2, vectors % 2 == 1, first_row > 0,
-    )  # fmt: skip
-    multiply(
-        scores, begin, stride, 0, output, begin * width, width, PANEL, d_y, 0, width, PANEL,
-        rows, end - begin, 1, (vectors + 1) // 2, vectors % 2 == 1, False,
-    )  # fmt: skip
+        normalisers[row] = log_z(highest, sums, row)
+    d_y[:rows] = 0
+    loss = 0.0
+    for block in range(first, last):
+        begin = block * BLOCK
+        words = min(BLOCK, output.shape[0] - begin)
+        for row in range(rows):
+            target = targets[first_row + row]
+            here = target // BLOCK == block
+            if here:
+                loss += normalisers[row] - np.float64(scores[block, row, target - begin])
+            _probabilities(scores, block, row, words, np.float32(normalisers[row]), scale)
+            if here:
+                scores[block, row, target - begin] -= scale
+        start = block * scores.shape[1] * BLOCK
+        multiply_transposed(
+            scores.reshape(-1), start, BLOCK, y.reshape(-1), first_row * width, width, PANEL,
+            d_output.reshape(-1), begin * width, width, PANEL, words, rows, panels, narrow, first_row > 0,
+        )  # fmt: skip
+        multiply(
+            scores.reshape(-1), start, BLOCK, 0, output.reshape(-1), begin * width, width, PANEL,
+            d_y.reshape(-1), 0, width, PANEL, rows, words, 1, panels, narrow, True,
+        )  # fmt: skip
     return loss
 
 
 @outlined
-def _probabilities(scores, row, begin, end, normaliser, scale):
-    for word in range(begin, end):
-        scores[row, word] = scale * exp(scores[row, word] - normaliser)
+def _probabilities(scores, block, row, words, normaliser, scale):
+    for word in range(words):
+        scores[block, row, word] = scale * exp(scores[block, row, word] - normaliser)
 
 
 @kernel

@@ -15,7 +15,7 @@ from neglm_cli.lm.cpu import lstm
 from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
 from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
 from neglm_cli.lm.cpu.sampled import draw_noise, pack_noise, shared_gradients, shared_loss, token_loss
-from neglm_cli.lm.cpu.softmax import add_parts, log_normalisers, softmax_gradients, softmax_scores
+from neglm_cli.lm.cpu.softmax import BLOCK, add_parts, log_normalisers, softmax_gradients, softmax_scores
 from neglm_cli.simd import LANES
 
 TOKEN, SHARED, SOFTMAX = range(3)  # who has noise words: every row its own, groups of rows, or none
@@ -30,7 +30,8 @@ class Sampling(NamedTuple):
     source: np.ndarray  # (N + G·K, ·): y, and behind it the gradients of shared noise rows
     noise_rows: np.ndarray  # (G·K, ·)
     packed: np.ndarray  # (G·panels, ·, PANEL)
-    scores: np.ndarray  # (N, ·): of shared noise words, or of all words
+    scores: np.ndarray  # (N, ·): of shared noise words
+    all_scores: np.ndarray  # (blocks, rows, BLOCK): of all words
     parts: np.ndarray  # (threads, rows, ·): the softmax's parts of the gradient of y
 
 
@@ -39,6 +40,7 @@ class Numbers(NamedTuple):
 
     batch: int
     steps: int
+    size: int  # of a word's vector
     mode: int
     k: int
     group_rows: int  # rows that share noise words
@@ -60,27 +62,27 @@ def _share(total, thread, threads):
 
 @outlined
 def pass_forward(
-    weights, states, own, dropped, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter
-):
-    """From words to y. keys: of the dropout before each layer and before the output."""
+    weights, states, own, size, dropped, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter
+):  # fmt: skip
+    """From words to y. size: of a word's vector. keys: of the dropout before each layer and before the output."""
     rows = batch * steps
     first, last = _share(rows, thread, threads)
-    units = weights.u[0].shape[1]
+    units = weights.u.shape[2]
     _begin(states, keep, batch, thread, threads)
     look_up(weights.embedding, ids, states.x[0], first, last)
     if dropped:
-        drop(states.x[0], states.x[0], weights.w[0].shape[1], positions, keys[0], dropped, first, last)
+        drop(states.x[0], states.x[0], size, positions, keys[0], dropped, first, last)
     meet(counter, threads)
-    for layer in range(len(states.x)):
+    for layer in range(states.x.shape[0]):
         lstm.forward(
-            states.x[layer], weights.w[layer], weights.u[layer], weights.b[layer], states.z[layer], states.h[layer],
-            states.c[layer], states.out[layer], keep, batch, steps, own.panels[thread], own.panels[thread + 1],
-            counter, threads,
+            states.x[layer], size if layer == 0 else units, weights.w[layer], weights.u[layer], weights.b[layer],
+            states.z[layer], states.h[layer], states.c[layer], states.out[layer], keep, batch, steps,
+            own.panels[thread], own.panels[thread + 1], counter, threads,
         )  # fmt: skip
-        if layer + 1 < len(states.x):
+        if layer + 1 < states.x.shape[0]:
             drop(states.out[layer], states.x[layer + 1], units, positions, keys[layer + 1], dropped, first, last)
             meet(counter, threads)
-    drop(states.out[len(states.x) - 1], states.y, units, positions, keys[len(states.x)], dropped, first, last)
+    drop(states.out[states.x.shape[0] - 1], states.y, units, positions, keys[states.x.shape[0]], dropped, first, last)
     for row in range(first, last):
         states.y[row, units] = bias
 
@@ -91,7 +93,7 @@ def _begin(states, keep, batch, thread, threads):
     first, last = _share(batch, thread, threads)
     for row in range(first, last):
         if keep[row] == 0:
-            for layer in range(len(states.h)):
+            for layer in range(states.h.shape[0]):
                 states.h[layer][row, :] = 0
                 states.c[layer][row, :] = 0
 
@@ -100,7 +102,7 @@ def _begin(states, keep, batch, thread, threads):
 def _carry(states, rows, batch, thread, threads):
     """The state at the end is that at the beginning of the next minibatch."""
     first, last = _share(batch, thread, threads)
-    for layer in range(len(states.h)):
+    for layer in range(states.h.shape[0]):
         for row in range(first, last):
             for unit in range(states.h[layer].shape[1]):
                 states.h[layer][row, unit] = states.h[layer][rows + row, unit]
@@ -120,9 +122,10 @@ def train(
     batch, rows = numbers.batch, numbers.batch * numbers.steps
     k, mode = numbers.k, numbers.mode
     first, last = _share(rows, thread, threads)
-    begin, end = own.words[thread], own.words[thread + 1]
+    block, last_block = own.blocks[thread], own.blocks[thread + 1]
+    begin, end = block * BLOCK, min(last_block * BLOCK, weights.output.shape[0])
     panel, last_panel = own.panels[thread], own.panels[thread + 1]
-    layers = len(weights.w)
+    layers = weights.w.shape[0]
 
     # Which rows of the tables are touched.
     groups = 0
@@ -161,8 +164,8 @@ def train(
         meet(counter, threads)
 
     pass_forward(
-        weights, states, own, numbers.dropped, numbers.bias, keys, ids, positions, keep, batch, numbers.steps,
-        thread, threads, counter,
+        weights, states, own, numbers.size, numbers.dropped, numbers.bias, keys, ids, positions, keep,
+        batch, numbers.steps, thread, threads, counter,
     )  # fmt: skip
 
     # The loss, and the gradients of y and of the output table.
@@ -191,16 +194,16 @@ def train(
     else:
         loss = 0.0
         meet(counter, threads)
-        at_once = sampling.scores.shape[0]
+        at_once = sampling.all_scores.shape[1]
         for row in range(0, rows, at_once):
             count = min(at_once, rows - row)
             softmax_scores(
-                states.y, row, count, weights.output, sampling.offsets, begin, end, scoring.packed[thread],
-                sampling.scores, scoring.highest[thread], scoring.sums[thread],
+                states.y, row, count, weights.output, sampling.offsets, block, last_block, scoring.packed[thread],
+                sampling.all_scores, scoring.highest[thread], scoring.sums[thread],
             )  # fmt: skip
             meet(counter, threads)
             loss += softmax_gradients(
-                states.y, row, count, weights.output, targets, begin, end, numbers.scale, sampling.scores,
+                states.y, row, count, weights.output, targets, block, last_block, numbers.scale, sampling.all_scores,
                 scoring.highest, scoring.sums, gradients.output, sampling.parts[thread],
             )  # fmt: skip
             meet(counter, threads)
@@ -215,21 +218,21 @@ def train(
         )  # fmt: skip
 
     # The way back through the layers.
-    units = weights.u[0].shape[1]
+    units = weights.u.shape[2]
     drop(way.d_y, way.d_out, units, positions, keys[layers], numbers.dropped, first, last)
     meet(counter, threads)
     for layer in range(layers - 1, -1, -1):
         d_out = way.d_out if layer == layers - 1 else way.d_x[layer + 1]
+        width = numbers.size if layer == 0 else units
         lstm.backward(
             states.z[layer], states.c[layer], d_out, back.u[layer], own.back[thread], way.d_later[thread],
             way.d_c[thread], keep, batch, numbers.steps, panel, last_panel, counter, threads,
         )  # fmt: skip
         total += lstm.weight_gradients(
-            states.x[layer], states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
+            states.x[layer], width, states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
             gradients.b[layer], rows, panel, last_panel,
         )  # fmt: skip
-        lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], first, last)
-        width = weights.w[layer].shape[1]
+        lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], width, first, last)
         if numbers.dropped:
             drop(way.d_x[layer], way.d_x[layer], width, positions, keys[layer], numbers.dropped, first, last)
         meet(counter, threads)
@@ -250,7 +253,7 @@ def train(
               thread)  # fmt: skip
         _carry(states, rows, batch, thread, threads)
         for layer in range(layers):
-            lstm.transpose(weights.w[layer], back.w[layer], back.w_starts[layer], back.w_ends[layer], panel, last_panel)
+            lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], panel, last_panel)
             lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, panel, last_panel)
     meet(counter, threads)
     return loss, norm
@@ -265,7 +268,7 @@ def _move(
     rate = np.float32(numbers.rate)
     if kind == 2:
         rate = np.float32(numbers.rate * math.sqrt(1 - 0.999**numbers.step) / (1 - 0.9**numbers.step))
-    for layer in range(len(weights.w)):
+    for layer in range(weights.w.shape[0]):
         for arrays in (
             (weights.w[layer], gradients.w[layer], means.w[layer], squares.w[layer]),
             (weights.u[layer], gradients.u[layer], means.u[layer], squares.u[layer]),
@@ -297,15 +300,17 @@ def _move(
 
 @kernel
 def score(
-    weights, own, states, scoring, offsets, bias, keys, ids, targets, positions, keep, batch, steps, thread, threads,
-    counter,
+    weights, own, states, scoring, offsets, size, bias, keys, ids, targets, positions, keep, batch, steps,
+    thread, threads, counter,
 ):  # fmt: skip
     """The scores of the targets, and this thread's part of log Z, for one minibatch without dropout."""
     rows = batch * steps
-    pass_forward(weights, states, own, 0, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter)
+    pass_forward(
+        weights, states, own, size, 0, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter
+    )
     meet(counter, threads)
     log_normalisers(
-        states.y, rows, weights.output, offsets, targets, own.words[thread], own.words[thread + 1],
+        states.y, rows, weights.output, offsets, targets, own.blocks[thread], own.blocks[thread + 1],
         scoring.packed[thread], scoring.scores[thread], scoring.highest[thread], scoring.sums[thread],
         scoring.target_scores,
     )  # fmt: skip

@@ -1,0 +1,129 @@
+"""`neglm eval --test`: how well a language model predicts texts."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.options import thread_count
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.cpu.device import CpuDevice
+    from neglm_cli.lm.model import LanguageModel
+    from neglm_cli.lm.scoring import Line, Tally
+
+DIGITS = 6
+
+
+def evaluate_texts(path: str, tests: list[str], per_line: bool, threads: int | None, json: bool) -> None:
+    from dataclasses import replace
+
+    from neglm_cli.lm.cpu.device import CpuDevice
+    from neglm_cli.lm.model import LanguageModel
+    from neglm_cli.text.source import open_corpus
+
+    for test in tests:
+        open_corpus([test])  # what is wrong with them is said at once
+    model = LanguageModel.load(path)
+    if not model.finished:
+        console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
+    settings = replace(model.settings, threads=thread_count(threads))
+    device = CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
+    try:
+        results = [_evaluate(model, device, test, per_line, settings.threads, json) for test in tests]
+    finally:
+        device.close()
+    if json and not per_line:
+        console.json(results[0] if len(results) == 1 else results)
+    elif not per_line:
+        console.result("\n\n".join(_as_text(result, model) for result in results))
+
+
+def _evaluate(
+    model: "LanguageModel", device: "CpuDevice", test: str, per_line: bool, threads: int, json: bool
+) -> dict[str, Any]:
+    from neglm_cli.lm.scoring import AT_ONCE, Reader
+    from neglm_cli.text.encode import Encoder
+    from neglm_cli.text.source import open_corpus
+
+    corpus = open_corpus([test])
+    encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words
+    reader = Reader(device.scorer(AT_ONCE), model.words.counts, model.unknown, model.end_of_line)
+    text_bytes = 0
+    with Progress("evaluating", None, "K words") as progress:
+        for block, ids in encoder.encode_corpus(corpus, threads):
+            text_bytes += block.length
+            for first in range(0, len(ids), AT_ONCE):
+                piece = ids[first : first + AT_ONCE]
+                reader.read(piece, _line_printer(test, json) if per_line else None)
+                progress.advance(len(piece))
+        seconds = progress.seconds
+    tally = reader.tally
+    if not tally.tokens:
+        raise NeglmError(f"{corpus.name} has no words: there is nothing to predict")
+    if tally.words and tally.oov == tally.words:
+        raise NeglmError(f"none of the words of {corpus.name} is in the vocabulary of {model.name}")
+    return _figures(tally, text_bytes) | {
+        "file": test,
+        "model": model.name,
+        "vocabulary": len(model.words),
+        "seconds": round(seconds, 3),
+        "words_per_second": round(tally.tokens / max(seconds, 1e-9)),
+    }
+
+
+def _figures(tally: "Tally", text_bytes: int) -> dict[str, Any]:
+    figures: dict[str, float] = {
+        "perplexity": tally.perplexity,
+        "perplexity_without_oov": tally.perplexity_without_oov,
+        "unnormalised_perplexity": tally.unnormalised_perplexity,
+        "unigram_perplexity": tally.unigram_perplexity,
+        "log_z_mean": tally.log_z_mean,
+        "log_z_std": tally.log_z_std,
+        "log10_probability": tally.log_probability / math.log(10),
+        "bits_per_word": -tally.log_probability / math.log(2) / tally.tokens,
+        "bits_per_byte": -tally.log_probability / math.log(2) / max(text_bytes, 1),
+    }
+    counts = {"words": tally.words, "lines": tally.lines, "oov": tally.oov, "bytes": text_bytes}
+    return {name: _rounded(value) for name, value in figures.items()} | counts
+
+
+def _rounded(value: float) -> float | None:
+    """JSON has no infinity."""
+    return round(value, DIGITS) if math.isfinite(value) else None
+
+
+def _line_printer(test: str, json: bool) -> Any:
+    def show(line: "Line") -> None:
+        perplexity = math.exp(min(-line.log_probability / (line.words + 1), 700))
+        log10 = line.log_probability / math.log(10)
+        if json:
+            found = {"words": line.words, "oov": line.oov, "log10_probability": round(log10, DIGITS)}
+            console.json_line({"file": test, **found, "perplexity": round(perplexity, DIGITS)})
+        else:
+            console.result(f"{log10:.{DIGITS}f}\t{perplexity:.4f}\t{line.words}\t{line.oov}")
+
+    return show
+
+
+def _as_text(result: dict[str, Any], model: "LanguageModel") -> str:
+    name = "standard input" if result["file"] == STANDARD_STREAM else shown(result["file"])
+    share = result["oov"] / max(result["words"], 1)
+    rows = [
+        ("perplexity", f"{_number(result['perplexity'])}, out-of-vocabulary words as <unk>"),
+        ("without them", _number(result["perplexity_without_oov"])),
+        ("unigram model", _number(result["unigram_perplexity"])),
+        ("unnormalised", f"{_number(result['unnormalised_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
+         f"{result['log_z_std']:.4f}"),
+        ("bits", f"{result['bits_per_word']:.4f} a word, {result['bits_per_byte']:.4f} a byte"),
+        ("words", f"{result['words']:,}, and {result['lines']:,} ends of line"),
+        ("not known", f"{result['oov']:,} words ({share:.2%}) are out of the vocabulary"),
+        ("vocabulary", f"{result['vocabulary']:,} words: perplexities compare only at the same vocabulary"),
+    ]  # fmt: skip
+    head = f"{name}, predicted by {model.name} ({model.settings.loss}, {result['words_per_second']:,} words/s)"
+    return "\n".join([head, *(f"  {label:<16}{value}" for label, value in rows)])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.3f}"

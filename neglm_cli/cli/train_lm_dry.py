@@ -1,0 +1,80 @@
+"""`neglm train-lm --dry-run`: what a training would take."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.cli.options import machine_memory
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.job import Job
+
+TRIED = 10  # minibatches
+TRIED_SECONDS = 20.0  # that they may take
+
+
+def estimate(job: "Job") -> dict[str, Any]:
+    """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
+    settings, shape = job.settings, job.device.shape
+    memory = job.device.memory()
+    numbers = 4 * shape.parameters
+    words = sum(array.nbytes for array in (job.words.words, job.words.offsets, job.words.counts))
+    trainer = job.trainer()
+    seconds = _seconds_per_word(job) if sum(memory.values()) < machine_memory() else None
+    return {
+        "loss": settings.loss,
+        "vocabulary": len(job.words),
+        "parameters": shape.parameters,
+        "memory": memory | {"total": sum(memory.values())},
+        "disk": {
+            "model": numbers + words,
+            "state": numbers * (1 + settings.moments) + words,
+            "encoded_copy": 4 * job.corpus.length,
+        },
+        "words_per_epoch": trainer.words_per_epoch,
+        "epochs": settings.epochs,
+        "words_per_second": None if seconds is None else round(1 / seconds),
+        "seconds": None if seconds is None else round(seconds * trainer.total, 1),
+    }
+
+
+def _seconds_per_word(job: "Job") -> float:
+    trainer = job.trainer()
+    times: list[float] = []
+    words = 0
+    begun = last = time.monotonic()
+    for trained in trainer.run():
+        now = time.monotonic()
+        times.append(now - last)
+        last = now
+        words = max(words, getattr(trained, "words", 0))
+        if len(times) > TRIED or now - begun > TRIED_SECONDS:
+            break
+    for _ in trainer.settle():
+        pass
+    return sorted(times)[len(times) // 2] / words  # the first ones compile
+
+
+def estimate_as_text(expected: dict[str, Any]) -> str:
+    memory, disk = expected["memory"], expected["disk"]
+    lines = [f"{expected['loss']}: {expected['vocabulary']:,} words, {expected['parameters']:,} parameters"]
+    parts = ", ".join(f"{name} {_size(size)}" for name, size in memory.items() if name != "total")
+    rows = [
+        ("memory", f"{_size(memory['total'])}: {parts}"),
+        ("disk", ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in disk.items())),
+        ("words", f"{expected['words_per_epoch']:,} in each of {expected['epochs']} epochs"),
+    ]
+    if expected["seconds"] is None:
+        rows.append(("time", "not tried: this machine does not have so much memory"))
+    else:
+        rows.append(("time", f"about {_duration(expected['seconds'])}, at {expected['words_per_second']:,} words/s"))
+    return "\n".join(lines + [f"  {label:<16}{value}" for label, value in rows])
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,112 @@
+"""What `neglm train-lm` trains: a new model, or one whose training has stopped."""
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.cli.console import console
+from neglm_cli.cli.corpora import PARTIAL, Named, find_vocabulary, open_named_or_remembered, refuse_changes
+from neglm_cli.cli.options import thread_count
+from neglm_cli.errors import NeglmError, shown
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.job import Job
+    from neglm_cli.lm.settings import Settings
+    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.encoded import EncodedCorpus
+    from neglm_cli.text.source import Corpus
+
+RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # where none is given
+MAY_CHANGE = ("threads", "epochs", "patience")  # by --resume
+
+
+def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
+    from neglm_cli.lm.settings import PRESETS, Settings
+
+    chosen = PRESETS[preset] | given
+    if "hidden" in given and "embedding" not in given:
+        chosen["embedding"] = given["hidden"]
+    if "optimizer" in given and "lr" not in given:
+        chosen["lr"] = RATES[given["optimizer"]]
+    return Settings(**chosen | {"threads": thread_count(given.get("threads"))})
+
+
+def new_job(
+    corpus: list[str], vocab: str | None, valid: list[str], settings: "Settings", words: dict[str, Any], cache: bool,
+    copies: ExitStack, empty: bool,
+) -> "Job":  # fmt: skip
+    """`words`: min_count and max_size, for a text without a vocabulary. `empty`: for a dry run."""
+    from neglm_cli.lm.job import Job, check_known, new_device
+    from neglm_cli.lm.model import Progress
+
+    named, named_valid = Named(corpus, copies), Named(valid, copies)
+    threads = settings.threads
+    vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_size"], threads)
+    opened = open_named_or_remembered(named.readable, files, vocab, threads)
+    encoded = _encoded(opened, vocabulary, settings, cache and not named.any_pipe)
+    check_known(encoded, vocabulary, opened.name)
+    encoded_valid, valid_files = _valid(named_valid, vocabulary, settings, cache)
+    return Job(
+        vocabulary, settings, encoded, named.records(opened, threads), encoded_valid, valid_files,
+        new_device(vocabulary, settings, empty), Progress(),
+    )  # fmt: skip
+
+
+def resumed_job(
+    output: str, given: dict[str, Any], corpus: list[str], valid: list[str], cache: bool, copies: ExitStack
+) -> "Job":
+    from dataclasses import replace
+
+    from neglm_cli.lm.job import Job, new_device
+    from neglm_cli.lm.model import STATE, LanguageModel
+    from neglm_cli.text.remembered import reopen
+    from neglm_cli.text.source import open_corpus
+
+    path = output + PARTIAL
+    if not os.path.exists(path):
+        finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
+        raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
+    state = LanguageModel.load(path, STATE)
+    refuse_changes(state.settings, given, MAY_CHANGE)
+    settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
+    named, named_valid = Named(corpus, copies), Named(valid, copies)
+    opened = open_corpus(named.readable) if corpus else reopen(state.files, path, settings.threads)
+    files = named.records(opened, settings.threads)
+    if [file["fingerprint"] for file in files] != [file["fingerprint"] for file in state.files]:
+        raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
+    encoded = _encoded(opened, state.words, settings, cache and not named.any_pipe)
+    if valid or not state.validation:
+        encoded_valid, valid_files = _valid(named_valid, state.words, settings, cache)
+    else:
+        opened_valid = reopen(state.validation, path, settings.threads)
+        encoded_valid, valid_files = _encoded(opened_valid, state.words, settings, cache), state.validation
+    if [file["fingerprint"] for file in valid_files] != [file["fingerprint"] for file in state.validation]:
+        raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
+    job = Job(
+        state.words, settings, encoded, files, encoded_valid, valid_files,
+        new_device(state.words, settings, empty=True), state.progress,
+    )  # fmt: skip
+    job.device.restore(state.tensors)
+    progress = state.progress
+    console.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")
+    return job
+
+
+def _valid(
+    named: Named, words: "Alphabet", settings: "Settings", cache: bool
+) -> "tuple[EncodedCorpus | None, list[dict[str, Any]]]":
+    from neglm_cli.lm.job import check_known
+    from neglm_cli.text.source import open_corpus
+
+    if not named.readable:
+        return None, []
+    opened = open_corpus(named.readable)
+    encoded = _encoded(opened, words, settings, cache and not named.any_pipe)
+    check_known(encoded, words, opened.name)
+    return encoded, named.records(opened, settings.threads)
+
+
+def _encoded(corpus: "Corpus", words: "Alphabet", settings: "Settings", cache: bool) -> "EncodedCorpus":
+    from neglm_cli.text.encoded import default_cache, open_encoded
+
+    return open_encoded(corpus, words, settings.threads, default_cache() if cache else None, console.note)
