@@ -183,7 +183,7 @@ def multiply_transposed(
     for panel in range(panels):
         wide = not (narrow and panel == panels - 1)
         c_first = c_start + panel * c_panel
-        for step in range(0, steps, at_once):
+        for step in range(0, max(steps, 1), at_once):  # without steps, C is zero
             i = 0
             while i < rows:
                 size = _size(rows - i)

@@ -248,7 +248,7 @@ def train(
     for other in range(threads):
         norm += way.squares[other, 0]
     norm = math.sqrt(norm)
-    if math.isfinite(norm):
+    if rows > 0 and math.isfinite(norm):  # with no rows, it was called to be compiled
         _move(weights, gradients, means, squares, moved, inputs, outputs, numbers, norm, panel, last_panel, begin, end,
               thread)  # fmt: skip
         _carry(states, rows, batch, thread, threads)

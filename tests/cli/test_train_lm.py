@@ -1,0 +1,272 @@
+"""`neglm train-lm` as a user runs it."""
+
+import gzip
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.model import LanguageModel
+from neglm_cli.lm.settings import Settings
+from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.sgns.making import some_text
+
+SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
+NOTES = (
+    "compiling", "counting", "training:", "training on", "using the", "the state is in", "epoch", "going on",
+)  # fmt: skip
+
+
+def sentence(stderr: bytes) -> str:
+    """The error message: the only line that is no note."""
+    lines = [line for line in stderr.split(b"\n") if not line.decode().startswith(NOTES)]
+    return one_sentence(b"\n".join(lines))
+
+
+@pytest.fixture
+def corpus(workplace: Path) -> Path:
+    path = workplace / "corpus.txt"
+    path.write_bytes(some_text(2000))
+    (workplace / "valid.txt").write_bytes(some_text(2500)[-2000:])
+    return path
+
+
+def refused(neglm: Neglm, *arguments: str, code: int = 1, **options: Any) -> str:
+    before = sorted(os.listdir())
+    message = sentence(neglm("train-lm", *arguments, code=code, **options).stderr)
+    assert sorted(os.listdir()) == before
+    return message
+
+
+def test_the_three_lines(neglm: Neglm, corpus: Path) -> None:
+    """As they stand, but for the number of epochs; every default is the paper's."""
+    (corpus.parent / "ptb.test.txt").write_bytes(some_text(500))
+    neglm("vocab", "corpus.txt")
+    trained = neglm("train-lm", "--loss", "neglm", "--k", "100", "--epochs", "1", NEGLM_CACHE="cache")
+    assert b"training on corpus.txt, the corpus of the vocabulary" in trained.stderr
+    assert trained.stdout.startswith(b"model.safetensors: neglm, ")
+    result = neglm("eval", "--test", "ptb.test.txt")
+    assert b"perplexity" in result.stdout
+    model = LanguageModel.load("model.safetensors")
+    assert model.settings == Settings(epochs=1, threads=len(os.sched_getaffinity(0)))
+    assert model.files[0]["path"] == "corpus.txt"
+    assert sorted(os.listdir()) == [
+        "cache", "corpus.txt", "model.safetensors", "ptb.test.txt", "valid.txt", "vocab.safetensors",
+    ]  # fmt: skip
+
+
+def test_presets_are_the_papers(neglm: Neglm, corpus: Path) -> None:
+    ptb = json.loads(neglm("train-lm", "corpus.txt", "--dry-run", "--json").stdout)
+    assert ptb["epochs"] == 39
+    assert ptb["parameters"] == ptb["vocabulary"] * (300 + 301) + 2 * 4 * 300 * 601
+    large = json.loads(neglm("train-lm", "corpus.txt", "--preset", "1b", "--dry-run", "--json", "--batch", "9").stdout)
+    assert (large["epochs"], large["loss"]) == (1, "neglm")
+    assert large["parameters"] == large["vocabulary"] * (512 + 513) + 4 * 512 * 1025
+
+
+def test_a_dry_run_says_what_it_takes_and_writes_nothing(neglm: Neglm, corpus: Path) -> None:
+    before = sorted(os.listdir())
+    result = neglm("train-lm", "corpus.txt", *SMALL, "--dry-run")
+    assert sorted(os.listdir()) == before
+    for word in (b"parameters", b"memory", b"disk", b"time"):
+        assert word in result.stdout
+    numbers = json.loads(neglm("train-lm", "corpus.txt", *SMALL, "--optimizer", "adam", "--dry-run", "--json").stdout)
+    neglm("train-lm", "corpus.txt", *SMALL, "--optimizer", "adam")
+    size = os.path.getsize("model.safetensors")
+    assert 0.9 * size < numbers["disk"]["model"] <= size
+    assert numbers["disk"]["state"] > 2.5 * numbers["disk"]["model"]
+
+
+def test_pipes_and_compressed_files_give_the_same(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *SMALL, "-o", "plain")
+    Path("corpus.gz").write_bytes(gzip.compress(corpus.read_bytes()))
+    neglm("train-lm", "corpus.gz", *SMALL, "-o", "compressed")
+    neglm("train-lm", "-", *SMALL, "-o", "piped", stdin=corpus.read_bytes())
+    plain, *others = (LanguageModel.load(name) for name in ("plain", "compressed", "piped"))
+    for other in others:
+        for name, tensor in plain.tensors.items():
+            np.testing.assert_array_equal(tensor, other.tensors[name])
+    assert others[1].files[0]["path"] is None
+
+
+def test_the_same_seed_gives_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
+    for name in ("one", "two"):
+        neglm("train-lm", "corpus.txt", *SMALL, "--seed", "7", "--model", name)
+    neglm("train-lm", "corpus.txt", *SMALL, "--seed", "8", "--model", "other")
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+    assert Path("one").read_bytes() != Path("other").read_bytes()
+
+
+def test_a_model_to_standard_output(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *SMALL, "--model", "file")
+    result = neglm("train-lm", "corpus.txt", *SMALL, "--model", "-")
+    assert result.stdout == Path("file").read_bytes()
+    assert not Path("-.partial").exists()
+
+
+def test_the_best_model_is_kept_and_patience_ends(neglm: Neglm, corpus: Path) -> None:
+    """At a learning rate that forgets, later epochs are worse."""
+    options = ("--epochs", "30", "--valid", "valid.txt", "--patience", "3", "--lr", "3", "--decay", "1", "--log", "log")
+    neglm("train-lm", "corpus.txt", *SMALL, *options)
+    model = LanguageModel.load("model.safetensors")
+    lines = [json.loads(line) for line in Path("log").read_text().splitlines()]
+    ends = [line for line in lines if line["event"] == "epoch"]
+    found = [line["valid_perplexity"] for line in ends]
+    best = found.index(min(found))
+    assert len(found) == best + 4 < 30
+    assert [line["best"] for line in ends] == [value == min(found[: i + 1]) for i, value in enumerate(found)]
+    assert model.progress.epoch == best + 1
+    result = json.loads(neglm("eval", "--test", "valid.txt", "--json").stdout)
+    assert result["perplexity"] == pytest.approx(min(found), rel=1e-6)
+    assert not Path("model.safetensors.partial").exists()
+
+
+def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *SMALL, "--log", "log")
+    lines = [json.loads(line) for line in Path("log").read_text().splitlines()]
+    assert [line["event"] for line in lines if line["event"] != "progress"] == ["epoch", "epoch", "end"]
+    for line in lines:
+        assert {"event", "epoch", "step", "words", "seconds", "words_per_second", "learning_rate"} <= set(line)
+    assert [line["epoch"] for line in lines if line["event"] == "epoch"] == [1, 2]
+    assert {"loss", "valid_perplexity", "best"} <= set(lines[-2])
+
+
+LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
+    chance = random.Random(3)
+    kills = 0
+    resume: tuple[str, ...] = ()
+    for _ in range(40):
+        command = [*COMMAND, "train-lm", *(resume or ("corpus.txt", *LONG)), "--model", "killed", "--no-cache"]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        state = Path("killed.partial")
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == before):
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.2))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        if process.wait() == 0:
+            break
+        resume = ("--resume", "--checkpoint", "0")
+    assert kills >= 2
+    assert Path("killed").read_bytes() == Path("whole").read_bytes()
+    assert not Path("killed.partial").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: int, code: int) -> None:
+    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
+    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000", "--log", "log"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    while not (Path("log").exists() and Path("log").read_text().count("epoch") > 1):
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == code, errors
+    assert b"the state is in cut.partial: go on with --resume" in errors
+    done = json.loads(neglm("info", "cut.partial", "--json").stdout)["progress"]
+    assert done["step"] > 0
+    so_far = neglm("eval", "cut.partial", "--test", "valid.txt")
+    assert b"not finished" in so_far.stderr
+    neglm("train-lm", "--resume", "--model", "cut", "--no-cache", "--log", "log")
+    assert Path("cut").read_bytes() == Path("whole").read_bytes()
+    epochs = [json.loads(line)["epoch"] for line in Path("log").read_text().splitlines() if '"epoch", ' in line]
+    assert epochs[-1] == 25
+
+
+def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Path) -> None:
+    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not Path("cut.partial").exists():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert "started with --hidden 9" in refused(neglm, "--resume", "--model", "cut", "--hidden", "10")
+    assert "another text" in refused(neglm, "valid.txt", "--resume", "--model", "cut")
+    assert "nothing to go on with" in refused(neglm, "--resume", "--model", "none")
+    corpus.write_bytes(b"other words\n" * 300)
+    assert "changed" in refused(neglm, "--resume", "--model", "cut")
+
+
+def test_divergence_is_stopped_with_the_last_good_state_kept(neglm: Neglm, corpus: Path) -> None:
+    message = refused(neglm, "corpus.txt", *SMALL, "--lr", "1e30", "--clip", "1e30")
+    assert "training diverges in step" in message
+    assert "norm" in message
+    assert "smaller --lr than 1e+30" in message
+    assert message.endswith("nothing was written")
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> None:
+    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not Path("cut.partial").exists():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = Path("cut.partial").read_bytes()
+    resumed = [*COMMAND, "train-lm", "--resume", "--model", "cut", "--checkpoint", "0", "--no-cache"]
+    result = subprocess.run(resumed, capture_output=True, preexec_fn=_small_files)
+    assert result.returncode == 1
+    assert "cannot write" in sentence(result.stderr)
+    assert "cut.partial has the last good state" in sentence(result.stderr)
+    assert Path("cut.partial").read_bytes() == before
+    assert not [name for name in os.listdir() if "incomplete" in name]
+
+
+def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
+    for arguments, part in (
+        (("--k", "0"), "--k"),
+        (("--noise-alpha", "1.5"), "--noise-alpha"),
+        (("--noise-alpha", "nan"), "--noise-alpha"),
+        (("--dropout", "1"), "--dropout"),
+        (("--lr", "-1"), "--lr"),
+        (("--clip", "0"), "--clip"),
+        (("--log-z", "9"), "--log-z is for --loss nce"),
+        (("--bias-init", "0"), "--bias-init is for losses with a bias"),
+        (("--loss", "cross-entropy"), "--loss"),
+        (("--patience", "2"), "--valid"),
+        (("--model", "corpus.txt"), "corpus.txt is one of the inputs"),
+        (("--log", "corpus.txt"), "corpus.txt is one of the inputs"),
+        (("--resume", "--dry-run"), "--dry-run"),
+        (("-",), "corpus.txt"),
+    ):
+        if arguments == ("-",):
+            continue
+        assert part in refused(neglm, "corpus.txt", *arguments, code=2)
+
+
+def test_texts_that_do_not_fit_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
+    neglm("vocab", "corpus.txt")
+    Path("foreign.txt").write_bytes(b"lorem ipsum dolor sit amet\n" * 50)
+    Path("empty.txt").write_bytes(b"")
+    assert "not in the vocabulary" in refused(neglm, "foreign.txt", *SMALL)
+    assert "not in the vocabulary" in refused(neglm, *SMALL, "--valid", "foreign.txt")
+    assert "batch of 5,000 rows is too large" in refused(neglm, *SMALL, "--batch", "5000")
+    assert "empty" in refused(neglm, *SMALL, "--valid", "empty.txt")
+    assert "does not exist" in refused(neglm, *SMALL, "--valid", "none.txt")
+    assert "not a vocabulary" in refused(neglm, "corpus.txt", *SMALL, "--vocab", _vectors(neglm))
+    Path("vocab.safetensors").unlink()
+    assert "name a corpus" in refused(neglm, *SMALL)
+
+
+def _vectors(neglm: Neglm) -> str:
+    neglm("embed", "corpus.txt", "--size", "4", "--epochs", "1", "--no-cache", "-o", "vectors.safetensors")
+    return "vectors.safetensors"

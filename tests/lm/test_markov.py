@@ -1,0 +1,98 @@
+"""The paper's point: with the correction, negative sampling learns the true distribution; without, it does not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cpu.device import CpuDevice
+from neglm_cli.lm.model import Progress
+from neglm_cli.lm.parameters import Shape, start
+from neglm_cli.lm.scoring import AT_ONCE, Reader
+from neglm_cli.lm.settings import Settings
+from neglm_cli.lm.trainer import Trainer
+from neglm_cli.objective.losses import first_bias
+
+WORDS, TRAIN, TEST = 12, 60_000, 30_000
+UNKNOWN, END_OF_LINE = 0, 1
+SETTINGS = Settings(
+    k=20, hidden=24, layers=1, embedding=16, dropout=0.0, epochs=12, batch=20, bptt=20, optimizer="adam", lr=0.01,
+    decay=1.5, decay_from=5, threads=2,
+)  # fmt: skip
+
+
+class Words:
+    """A corpus in memory."""
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self.ids = ids
+        self.length = len(ids)
+
+    def cursor(self, position: int) -> "Place":
+        return Place(self.ids, position)
+
+
+class Place:
+    def __init__(self, ids: np.ndarray, position: int) -> None:
+        self.ids = ids
+        self.position = position
+
+    def take(self, count: int) -> np.ndarray:
+        taken = self.ids[self.position : self.position + count]
+        self.position += len(taken)
+        return taken
+
+
+def chain() -> np.ndarray:
+    """Probabilities of the next word, a row for each word: uneven, and some words are much more frequent."""
+    random = np.random.default_rng(5)
+    frequent = 1.0 / np.arange(1, WORDS + 1)
+    weights = frequent * np.exp(1.2 * random.normal(size=(WORDS, WORDS)))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def text(probabilities: np.ndarray, length: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    sums = probabilities.cumsum(axis=1)
+    ids = np.empty(length, np.int32)
+    word = END_OF_LINE
+    for place, number in enumerate(random.random(length)):
+        word = min(int(np.searchsorted(sums[word], number)), WORDS - 1)
+        ids[place] = word
+    return ids
+
+
+def perplexities(settings: Settings) -> tuple[float, float]:
+    """Of a test text: the model's after training, and that of the chain itself."""
+    probabilities = chain()
+    train, test = text(probabilities, TRAIN, 1), text(probabilities, TEST, 2)
+    counts = np.maximum(np.bincount(train, minlength=WORDS), 1)
+    shape = Shape(WORDS, settings.embedding, settings.hidden, settings.layers)
+    made = start(shape, settings.seed, settings.init, settings.init_output, first_bias(settings.loss, WORDS))
+    device = CpuDevice(made, settings, counts, END_OF_LINE)
+    device.prepare_training()
+    try:
+        for _ in Trainer(Words(train), device, settings, Progress()).run():
+            pass
+        reader = Reader(device.scorer(AT_ONCE), counts, UNKNOWN, END_OF_LINE)
+        reader.read(test)
+    finally:
+        device.close()
+    before = np.append(END_OF_LINE, test[:-1])
+    return reader.tally.perplexity, float(np.exp(-np.log(probabilities[before, test]).mean()))
+
+
+@pytest.mark.parametrize("loss", ["neglm", "neglm-b", "nce", "softmax"])
+def test_learns_the_true_distribution(loss: str) -> None:
+    found, true = perplexities(replace(SETTINGS, loss=loss))
+    assert found == pytest.approx(true, rel=0.01)
+
+
+def test_learns_it_with_smoothed_noise() -> None:
+    found, true = perplexities(replace(SETTINGS, noise_alpha=0.5))
+    assert found == pytest.approx(true, rel=0.01)
+
+
+def test_negative_sampling_without_the_correction_does_not() -> None:
+    found, true = perplexities(replace(SETTINGS, loss="neg"))
+    assert found > 1.05 * true
