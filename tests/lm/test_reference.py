@@ -1,0 +1,170 @@
+"""The reference follows the gradient of its losses, and its optimisers their formulas."""
+
+import math
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.reference import Model, Optimiser, backward, dropout_masks, forward, sampled_loss, softmax_loss
+from neglm_cli.objective.losses import LOSSES, train_offsets
+
+B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
+LAYERS = 2
+SCALE = 0.5
+NOISE = np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])  # p_α
+SMALL_MOVE = 1e-5
+
+
+def some_model() -> Model:
+    random = np.random.default_rng(3)
+    sizes = [D] + [H] * (LAYERS - 1)
+    return Model(
+        random.standard_normal((V, D)),
+        [random.standard_normal((size, 4 * H)) for size in sizes],
+        [random.standard_normal((H, 4 * H)) for _ in sizes],
+        [random.standard_normal(4 * H) for _ in sizes],
+        random.standard_normal((V, H)),
+        random.standard_normal(V),
+    )
+
+
+class Task:
+    """Words to predict from others, with noise words that repeat and that are the target itself."""
+
+    def __init__(self, loss: str, dropped: bool, resets: bool) -> None:
+        random = np.random.default_rng(5)
+        self.loss = loss
+        self.inputs = random.integers(0, V, (B, T))
+        self.targets = random.integers(0, V, (B, T))
+        self.noise = random.integers(0, V, (B, T, K))
+        self.noise[:, 1, 1] = self.noise[:, 1, 0]
+        self.noise[0, :, 2] = self.targets[0]
+        self.h = list(random.standard_normal((LAYERS, B, H)))
+        self.c = list(random.standard_normal((LAYERS, B, H)))
+        positions = np.arange(B * T, dtype=np.uint64).reshape(B, T)
+        self.masks = dropout_masks([D] + [H] * LAYERS, positions, 0.3, 1, 0) if dropped else None
+        self.keep = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
+
+    def gradient(self, model: Model) -> tuple[float, Model]:
+        """The loss, and SCALE times its gradient."""
+        gradient = model.like()
+        passed = forward(model, self.inputs, self.h, self.c, self.masks, self.keep)
+        if LOSSES[self.loss].sampled:
+            offsets = train_offsets(self.loss, NOISE, K, 0.4)
+            biased = LOSSES[self.loss].bias
+            loss, d_y = sampled_loss(model, passed.y, self.targets, self.noise, offsets, biased, SCALE, gradient)
+        else:
+            loss, d_y = softmax_loss(model, passed.y, self.targets, SCALE, gradient)
+        backward(model, self.inputs, passed, d_y, gradient, self.masks, self.keep)
+        return loss, gradient
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
+    """Those of all parameters are the slopes of the loss."""
+    task, model = Task(loss, dropped, resets), some_model()
+    gradient = task.gradient(model)[1]
+    for parameters, found in zip(model.arrays(), gradient.arrays(), strict=True):
+        slopes = np.empty_like(parameters)
+        for place in np.ndindex(*parameters.shape):
+            before = parameters[place]
+            parameters[place] = before + SMALL_MOVE
+            above = task.gradient(model)[0]
+            parameters[place] = before - SMALL_MOVE
+            slopes[place] = (above - task.gradient(model)[0]) / (2 * SMALL_MOVE)
+            parameters[place] = before
+        np.testing.assert_allclose(found, SCALE * slopes, rtol=1e-6, atol=1e-8)
+    assert all(array.any() for array in gradient.arrays()[:-1])
+    assert gradient.bias.any() == LOSSES[loss].bias
+
+
+def test_sampled_loss() -> None:
+    """From the definition, a word at a time."""
+    task, model = Task("nce", False, False), some_model()
+    y = forward(model, task.inputs, task.h, task.c).y
+    offsets = train_offsets("nce", NOISE, K, 0.4)
+
+    def log_sigmoid(word: int, row: int, step: int, sign: int) -> float:
+        score = float(model.output[word] @ y[row, step] + model.bias[word] + offsets[word])
+        return -math.log(1 + math.exp(-sign * score))
+
+    expected = 0.0
+    for row, step in np.ndindex(B, T):
+        expected -= log_sigmoid(int(task.targets[row, step]), row, step, 1)
+        expected -= sum(log_sigmoid(int(word), row, step, -1) for word in task.noise[row, step])
+    assert task.gradient(model)[0] == pytest.approx(expected)
+
+
+def test_softmax_loss() -> None:
+    task, model = Task("softmax", False, False), some_model()
+    y = forward(model, task.inputs, task.h, task.c).y
+    powers = np.exp(y @ model.output.T + model.bias)
+    shares = np.take_along_axis(powers, task.targets[..., None], 2)[..., 0] / powers.sum(axis=2)
+    assert task.gradient(model)[0] == pytest.approx(-np.log(shares).sum())
+
+
+def test_a_reset_forgets_what_was_before() -> None:
+    task, model = Task("neglm", False, False), some_model()
+    keep = np.ones((B, T))
+    keep[0, 2] = 0
+    with_state = forward(model, task.inputs, task.h, task.c)
+    found = forward(model, task.inputs, task.h, task.c, keep=keep)
+    none = [np.zeros((1, H))] * LAYERS
+    np.testing.assert_allclose(found.y[:1, 2:], forward(model, task.inputs[:1, 2:], none, none).y)
+    np.testing.assert_array_equal(found.y[0, :2], with_state.y[0, :2])
+    np.testing.assert_array_equal(found.y[1], with_state.y[1])
+
+
+def one_number(value: float) -> Model:
+    """A model whose only parameter that is not zero is the one row of its embedding."""
+    return Model(np.array([[value]]), [], [], [], np.zeros((1, 1)), np.zeros(1))
+
+
+def moved(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
+    """Where 1 ends."""
+    model = one_number(1.0)
+    optimiser = Optimiser(kind, False, clip, model.like(), model.like())
+    for g in gradients:
+        norm = optimiser.move(model, one_number(g), rate, (np.array([0]), np.array([0])))
+        assert norm == abs(g)
+    return float(model.embedding[0, 0])
+
+
+def test_sgd() -> None:
+    assert moved("sgd", [3.0, -2.0], 0.1) == pytest.approx(1 - 0.3 + 0.2)
+
+
+def test_adagrad() -> None:
+    assert moved("adagrad", [3.0, -4.0], 0.1) == pytest.approx(1 - 0.1 * 3 / 3 + 0.1 * 4 / 5)
+
+
+def test_adam() -> None:
+    """With the means divided by what is missing to their weights' sum, as its paper writes it first."""
+    mean, square = 0.1 * 3, 0.001 * 9
+    first = 0.1 * (mean / 0.1) / math.sqrt(square / 0.001)
+    assert moved("adam", [3.0], 0.1) == pytest.approx(1 - first, rel=1e-6)
+    mean, square = 0.9 * mean + 0.1 * -4, 0.999 * square + 0.001 * 16
+    second = 0.1 * (mean / (1 - 0.9**2)) / math.sqrt(square / (1 - 0.999**2))
+    assert moved("adam", [3.0, -4.0], 0.1) == pytest.approx(1 - first - second, rel=1e-6)
+
+
+def test_clipping() -> None:
+    assert moved("sgd", [3.0, 0.5, 0.0], 0.1, clip=2.0) == pytest.approx(1 - 0.2 - 0.05)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_adam_moves_untouched_rows_unless_it_is_lazy(lazy: bool) -> None:
+    model = Model(np.zeros((2, 1)), [], [], [], np.zeros((2, 1)), np.zeros(2))
+    optimiser = Optimiser("adam", lazy, math.inf, model.like(), model.like())
+    both, first = np.array([0, 1]), np.array([0])
+    for touched in (both, first):
+        gradient = model.like()
+        for array in (gradient.embedding, gradient.output, gradient.bias):
+            array[touched] = 1.0
+        optimiser.move(model, gradient, 0.1, (touched, touched))
+    for array in (model.embedding[:, 0], model.output[:, 0], model.bias):
+        assert array[0] == pytest.approx(-0.2)
+        late = 0.09 / 0.19 / math.sqrt(0.000999 / 0.001999)  # mean and square of the second step, corrected
+        assert array[1] == pytest.approx(-0.1 if lazy else -0.1 - 0.1 * late)
