@@ -1,0 +1,136 @@
+"""Products of matrices that lie in memory in all the ways in which kernels use them.
+
+Their numbers are small and whole, so that sums are exact in any order. Around A and B lies what is not a number, and
+around C a mark: nothing else may be read or written.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from neglm_cli.lm.cpu.product import KEPT, KEPT_STEPS, MOST_ROWS, PANEL, multiply, multiply_transposed
+from neglm_cli.simd import LANES
+
+MARK = -7777.0
+MARGIN = 3  # numbers before and behind a matrix
+
+
+@dataclass(frozen=True)
+class Case:
+    rows: int
+    steps: int
+    panels: int
+    narrow: bool = False
+    accumulate: bool = False
+    b_packed: bool = True
+    c_packed: bool = True
+    gap: int = 0  # numbers between rows, or between panels
+    blocks: int = 1
+    a_packed: bool = False  # blocks one behind the other, not side by side
+
+    @property
+    def columns(self) -> int:
+        return self.panels * PANEL - (LANES if self.narrow else 0)
+
+
+cases = st.builds(
+    Case, st.integers(1, 25), st.integers(1, 210), st.integers(1, 3), *[st.booleans()] * 4, st.integers(0, 2 * LANES)
+)  # fmt: skip
+cases_with_blocks = st.builds(
+    lambda case, blocks, packed: replace(case, blocks=blocks, a_packed=packed), cases, st.integers(1, 4), st.booleans()
+)
+
+
+def panel_strides(rows: int, columns: int, packed: bool, gap: int) -> tuple[int, int]:
+    """From one row to the next, and from one panel to the next."""
+    return (PANEL, rows * PANEL + gap) if packed else (columns + gap, PANEL)
+
+
+def panel_places(rows: int, columns: int, strides: tuple[int, int]) -> np.ndarray:
+    i, j = np.arange(rows)[:, None], np.arange(columns)
+    return MARGIN + j // PANEL * strides[1] + i * strides[0] + j % PANEL
+
+
+def laid_out(matrix: np.ndarray, places: np.ndarray, around: float) -> np.ndarray:
+    memory = np.full(places.max() + 1 + MARGIN + PANEL, around, np.float32)
+    memory[places] = matrix
+    return memory
+
+
+class Product:
+    """B and C of a case, the same for both kernels."""
+
+    def __init__(self, case: Case) -> None:
+        random = np.random.default_rng(case.steps)
+        length = case.steps * case.blocks
+        self.case = case
+        self.a = random.integers(-3, 4, (case.rows, length))
+        b = random.integers(-3, 4, (length, case.columns))
+        c = random.integers(-99, 100, (case.rows, case.columns))
+        self.expected = self.a @ b + case.accumulate * c
+        self.b_strides = panel_strides(length, case.columns, case.b_packed, case.gap)
+        self.c_strides = panel_strides(case.rows, case.columns, case.c_packed, case.gap)
+        self.b = laid_out(b, panel_places(length, case.columns, self.b_strides), np.nan)
+        self.c_places = panel_places(case.rows, case.columns, self.c_strides)
+        self.c = laid_out(c if case.accumulate else np.full_like(c, 12345), self.c_places, MARK)
+
+    def check(self) -> None:
+        np.testing.assert_array_equal(self.c[self.c_places], self.expected)
+        around = np.ones(self.c.shape, bool)
+        around[self.c_places] = False
+        assert (self.c[around] == MARK).all()
+
+
+def check_multiply(case: Case) -> None:
+    it = Product(case)
+    stride = case.steps + case.gap if case.a_packed else case.steps * case.blocks + case.gap
+    block = case.rows * stride + case.gap if case.a_packed else case.steps
+    i, k = np.arange(case.rows)[:, None], np.arange(case.steps * case.blocks)
+    a = laid_out(it.a, MARGIN + i * stride + k // case.steps * block + k % case.steps, np.nan)
+    multiply(
+        a, MARGIN, stride, block, it.b, MARGIN, *it.b_strides, it.c, MARGIN, *it.c_strides,
+        case.rows, case.steps, case.blocks, case.panels, case.narrow, case.accumulate,
+    )  # fmt: skip
+    it.check()
+
+
+def check_multiply_transposed(case: Case) -> None:
+    it = Product(case)
+    stride = case.rows + case.gap
+    a = laid_out(it.a, MARGIN + np.arange(case.steps) * stride + np.arange(case.rows)[:, None], np.nan)
+    multiply_transposed(
+        a, MARGIN, stride, it.b, MARGIN, *it.b_strides, it.c, MARGIN, *it.c_strides,
+        case.rows, case.steps, case.panels, case.narrow, case.accumulate,
+    )  # fmt: skip
+    it.check()
+
+
+@given(cases_with_blocks)
+@example(Case(1, 1, 1))
+@example(Case(MOST_ROWS + 1, 7, 2, narrow=True, b_packed=False, c_packed=False, blocks=3))
+def test_multiply(case: Case) -> None:
+    check_multiply(case)
+
+
+@given(cases)
+@example(Case(1, 1, 1))
+@example(Case(MOST_ROWS, KEPT_STEPS, 1))
+@example(Case(MOST_ROWS + 1, KEPT_STEPS + 1, 2, narrow=True, b_packed=False, c_packed=False))
+def test_multiply_transposed(case: Case) -> None:
+    check_multiply_transposed(case)
+
+
+def test_more_rows_than_stay_in_a_cache() -> None:
+    """They are taken in several parts, the last of which is not full."""
+    case = Case(2 * MOST_ROWS + 3, KEPT // MOST_ROWS, 2, gap=1)
+    check_multiply(case)
+    check_multiply(replace(case, accumulate=True))
+
+
+def test_every_number_of_rows() -> None:
+    """Tiles of all sizes, one behind the other."""
+    for rows in range(1, 3 * MOST_ROWS + 1):
+        check_multiply(Case(rows, 5, 1, gap=2))
+        check_multiply_transposed(Case(rows, 5, 1, gap=2))
