@@ -1,0 +1,157 @@
+"""Rows of tables: words and their gradients find together, and dropout is a function of its place."""
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cpu.arrays import Touched, touched
+from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
+
+WORDS = 40
+DROPPED = 0.3
+LIMIT = round(DROPPED * 65536)
+KEY = np.uint64(12345)
+
+
+def grouped(words: np.ndarray, vocabulary: int, threads: int, width: int, source_of: np.ndarray) -> Touched:
+    room = touched(vocabulary, len(words), width, source_of, threads)
+    for thread in range(threads):
+        group(
+            words, room.slot_of, room.distinct[thread], room.ends[thread], room.order[thread], room.found[thread],
+            thread, threads,
+        )  # fmt: skip
+    return room
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("places", [1, 10, 500])
+def test_a_word_is_found_by_one_thread_at_all_its_places(threads: int, places: int) -> None:
+    words = np.random.default_rng(places).integers(0, WORDS, places).astype(np.int32)
+    room = grouped(words, WORDS, threads, 16, np.zeros(places))
+    found = []
+    for thread in range(threads):
+        start = 0
+        for slot in range(room.found[thread, 0]):
+            word, end = room.distinct[thread][slot], room.ends[thread][slot]
+            np.testing.assert_array_equal(room.order[thread][start:end], np.flatnonzero(words == word))
+            found.append(word)
+            start = end
+    assert sorted(found) == np.unique(words).tolist()
+    assert (room.slot_of == -1).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_have_words_of_all_frequencies(threads: int) -> None:
+    """Of any words that follow each other each has its share, or nearly so."""
+    for first in (0, 70, 900):
+        words = np.arange(first, first + 10 * threads, dtype=np.int32)
+        room = grouped(words, 1000, threads, 16, np.zeros(len(words)))
+        assert (abs(room.found[:, 0] - 10) <= 2).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_gradients_of_a_word_are_added_up(threads: int) -> None:
+    """Again with other words in the same room: nothing is left of the first."""
+    places, rows, width = 300, 50, 32
+    random = np.random.default_rng(threads)
+    source = random.standard_normal((rows, width)).astype(np.float32)
+    source_of = random.integers(0, rows, places)
+    words = random.integers(0, WORDS, places).astype(np.int32)
+    room = grouped(words, WORDS, threads, width, source_of)
+    for _ in range(2):
+        factors = random.standard_normal(places).astype(np.float32)
+        expected = np.zeros((WORDS, width))
+        np.add.at(expected, words, factors[:, None].astype(np.float64) * source[source_of])
+        found, squares = np.zeros((WORDS, width)), 0.0
+        for thread in range(threads):
+            count = room.found[thread, 0]
+            squares += gather(
+                count, room.ends[thread], room.order[thread], factors, source, room.source_of, room.gradients[thread]
+            )
+            found[room.distinct[thread][:count]] += room.gradients[thread][:count]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert squares == pytest.approx((expected**2).sum(), rel=1e-5)
+
+
+def test_look_up() -> None:
+    random = np.random.default_rng(0)
+    table, ids = random.standard_normal((WORDS, 16)).astype(np.float32), random.integers(0, WORDS, 9)
+    x = np.full((9, 16), -1, np.float32)
+    look_up(table, ids, x, 2, 7)
+    np.testing.assert_array_equal(x[2:7], table[ids[2:7]])
+    assert (x[:2] == -1).all()
+    assert (x[7:] == -1).all()
+
+
+def dropped_from(source: np.ndarray, positions: np.ndarray, key: np.uint64 = KEY, limit: int = LIMIT) -> np.ndarray:
+    """All units of all rows."""
+    target = np.full_like(source, np.nan)
+    drop(source, target, source.shape[1], positions, key, limit, 0, len(source))
+    return target
+
+
+def mask(rows: int, units: int, first: int = 0, key: np.uint64 = KEY) -> np.ndarray:
+    positions = np.arange(first, first + rows, dtype=np.uint64)
+    return dropped_from(np.ones((rows, units), np.float32), positions, key)
+
+
+@pytest.mark.parametrize("units", [1, 4, 7, 300])
+def test_units_are_dropped_as_often_as_told(units: int) -> None:
+    """Each of them, and in each row; what is left makes up for it."""
+    rows = 20_000
+    found = mask(rows, units)
+    rate = LIMIT / 65536
+    np.testing.assert_array_equal(np.unique(found), np.array([0, 1 / (1 - rate)], np.float32))
+    for axis, of in ((0, rows), (1, units), (None, rows * units)):
+        deviation = np.sqrt(rate * (1 - rate) / of)
+        assert (abs((found == 0).mean(axis=axis) - rate) < 6 * deviation).all()
+    assert found.mean() == pytest.approx(1, abs=6 * np.sqrt(rate / (1 - rate) / found.size))
+
+
+def test_units_are_dropped_one_by_one() -> None:
+    """Not four at once, though they share their random bits; nor neighbouring rows."""
+    left = mask(20_000, 12) > 0
+    among_units = np.corrcoef(left.T)
+    among_rows = [np.corrcoef(left[:-1, unit], left[1:, unit])[0, 1] for unit in range(12)]
+    bound = 6 / np.sqrt(len(left))
+    assert (abs(among_units - np.eye(12)) < bound).all()
+    assert (np.abs(among_rows) < bound).all()
+
+
+@pytest.mark.parametrize("units", [3, 4, 9, 30])
+def test_the_same_place_and_key_give_the_same_mask(units: int) -> None:
+    """Whatever the row and what is dropped from: values, and later their gradients."""
+    random = np.random.default_rng(units)
+    values, gradients = random.standard_normal((2, 50, units)).astype(np.float32) + 10
+    positions = random.permutation(50).astype(np.uint64)
+    expected = mask(50, units)[positions.astype(int)]
+    np.testing.assert_array_equal(dropped_from(values, positions), values * expected)
+    np.testing.assert_array_equal(dropped_from(gradients, positions), gradients * expected)
+    np.testing.assert_array_equal(mask(50, units + 2)[:, :units], mask(50, units))
+
+
+def test_other_places_and_keys_give_other_masks() -> None:
+    for other in (mask(50, 30, first=50), mask(50, 30, key=np.uint64(12346))):
+        agreeing = (mask(50, 30) == other).mean()
+        assert agreeing == pytest.approx(DROPPED**2 + (1 - DROPPED) ** 2, abs=0.08)
+
+
+def test_nothing_is_dropped() -> None:
+    source = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    np.testing.assert_array_equal(dropped_from(source, np.arange(5, dtype=np.uint64), limit=0), source)
+
+
+@pytest.mark.parametrize("limit", [0, LIMIT])
+@pytest.mark.parametrize("units", [5, 8])
+def test_other_rows_and_units_stay(units: int, limit: int) -> None:
+    source = np.ones((6, 16), np.float32)
+    target = np.full((6, 16), -1, np.float32)
+    drop(source, target, units, np.arange(6, dtype=np.uint64), KEY, limit, 2, 4)
+    written = np.zeros((6, 16), bool)
+    written[2:4, :units] = True
+    np.testing.assert_array_equal(target != -1, written)
+
+
+def test_in_place() -> None:
+    array = np.ones((6, 10), np.float32)
+    drop(array, array, 10, np.arange(6, dtype=np.uint64), KEY, LIMIT, 0, 6)
+    np.testing.assert_array_equal(array, mask(6, 10))
