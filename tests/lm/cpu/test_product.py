@@ -134,3 +134,13 @@ def test_every_number_of_rows() -> None:
     for rows in range(1, 3 * MOST_ROWS + 1):
         check_multiply(Case(rows, 5, 1, gap=2))
         check_multiply_transposed(Case(rows, 5, 1, gap=2))
+
+
+def test_no_steps() -> None:
+    """A sum of nothing is zero, and adds nothing: a thread may own no words."""
+    a, b = np.zeros((2, 1), np.float32)
+    for accumulate in (False, True):
+        c = np.ones((2, 3, PANEL), np.float32)
+        multiply(a, 0, 0, 0, b, 0, 0, 0, c[0].reshape(-1), 0, PANEL, PANEL, 3, 0, 1, 1, False, accumulate)
+        multiply_transposed(a, 0, 0, b, 0, 0, 0, c[1].reshape(-1), 0, PANEL, PANEL, 3, 0, 1, False, accumulate)
+        assert (c == accumulate).all()
