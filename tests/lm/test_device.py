@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "three layers, three threads": {"layers": 3, "threads": 3},
     "one row": {"batch": 1},
     "more rows than a tile": {"batch": 23, "hidden": 40, "embedding": 33},
+    "threads without words": {"loss": "softmax", "threads": 7},
 }
 
 
