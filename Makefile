@@ -1,7 +1,7 @@
 # make demo    the main job from end to end, on a text that every machine has
 # make test    the tests
 # make check   ruff, mypy, tests
-# make bench   side by side with other tools, most of an hour; DATA=dir with wiki/, similarity/ and analogy/
+# make bench   side by side with other tools, more than an hour; DATA=dir with wiki/, ptb/, similarity/ and analogy/
 # make man     the man pages, from the same source as --help
 #
 # Each makes its own virtual environment in .venv and installs what it needs. PYTHON=python3.13 chooses another Python.
@@ -29,6 +29,7 @@ check: .venv/developing
 bench: .venv/developing
 	$(BIN)/python benchmarks/vocab.py --data $(DATA)
 	$(BIN)/python benchmarks/embed.py --data $(DATA)
+	$(BIN)/python benchmarks/train_lm.py --data $(DATA)
 
 man: .venv/installed
 	$(BIN)/python -m neglm_cli.cli.manual man
