@@ -1,4 +1,4 @@
-"""How fast `neglm train-lm` trains: beside PyTorch on the processor, with the same model and the same text, taking turns.
+"""How fast `neglm train-lm` trains: beside PyTorch, with the same model, text and threads, taking turns.
 
     python benchmarks/train_lm.py [--data DIR] [--rounds N] [--part all|ptb|gemm|vocabulary|1b]
 
@@ -23,84 +23,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).resolve().parent
 NEGLM = str(Path(sys.executable).with_name("neglm"))
 THREADS = "2"
 MINIBATCHES = 150
 WORDS = 400 * MINIBATCHES + 20  # of PTB
-PEER = r"""
-import json, sys, time
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-path, words, mode, hidden, layers, rows, k, dropout, optimizer, minibatches = sys.argv[1:]
-hidden, layers, rows, k, minibatches, dropout = int(hidden), int(layers), int(rows), int(k), int(minibatches), float(dropout)
-torch.set_num_threads(2)
-steps = 20
-ids = {word: i for i, word in enumerate(open(words, "rb").read().split(b"\n")[:-1])}
-unknown, end = ids[b"<unk>"], ids[b"<eos>"]
-text = [ids.get(word, unknown) for line in open(path, "rb") for word in [*line.split(), b"<eos>"]]
-stretch = (len(text) - 1) // rows
-text = torch.tensor(text)
-inputs, targets = (text[s : s + rows * stretch].view(rows, stretch).t().contiguous() for s in (0, 1))
-counts = torch.bincount(text, minlength=len(ids)).double().clamp(min=1)
-noise_of = counts / counts.sum()
-
-embedding = nn.Embedding(len(ids), hidden, sparse=True)
-lstm = nn.LSTM(hidden, hidden, layers, dropout=dropout if layers > 1 else 0.0)
-output = nn.Linear(hidden, len(ids)) if mode == "softmax" else nn.Embedding(len(ids), hidden, sparse=True)
-drop = nn.Dropout(dropout)
-for parameter in [*embedding.parameters(), *lstm.parameters()]:
-    nn.init.uniform_(parameter, -0.1, 0.1)
-nn.init.zeros_(output.weight)
-parameters = [*embedding.parameters(), *lstm.parameters(), *output.parameters()]
-if optimizer == "sgd":
-    optimizers = [torch.optim.SGD(parameters, lr=1.0)]
-else:
-    sparse = [embedding.weight, output.weight]
-    optimizers = [torch.optim.SparseAdam(sparse), torch.optim.Adam(lstm.parameters())]
-
-
-def clip(limit):
-    total = 0.0
-    for p in parameters:
-        p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
-        total = total + (p.grad.values() if p.grad.is_sparse else p.grad).pow(2).sum()
-    scale = torch.clamp(limit / (total.sqrt() + 1e-6), max=1.0)
-    for p in parameters:
-        (p.grad.values() if p.grad.is_sparse else p.grad).mul_(scale)
-
-
-def loss_of(h, y):
-    if mode == "softmax":
-        return F.cross_entropy(output(h).view(-1, len(ids)), y.reshape(-1), reduction="sum")
-    if mode == "token":
-        noise = torch.multinomial(noise_of, y.numel() * k, replacement=True).view(*y.shape, k)
-        chosen = torch.cat([y.unsqueeze(2), noise], 2)
-        scores = torch.matmul(output(chosen), h.unsqueeze(3)).squeeze(3)
-        truth = torch.zeros_like(scores)
-        truth[:, :, 0] = 1
-        return F.binary_cross_entropy_with_logits(scores, truth, reduction="sum")
-    noise = torch.multinomial(noise_of, k, replacement=True)
-    return F.softplus(h @ output(noise).t()).sum() + F.softplus(-(output(y) * h).sum(2)).sum()
-
-
-state, warm = None, max(2, minibatches // 10)
-for number in range(min(minibatches, stretch // steps)):
-    if number == warm:
-        start = time.perf_counter()
-    x, y = (array[number * steps : (number + 1) * steps] for array in (inputs, targets))
-    h, state = lstm(drop(embedding(x)), state)
-    state = tuple(s.detach() for s in state)
-    for o in optimizers:
-        o.zero_grad()
-    (loss_of(drop(h), y) / rows).backward()
-    clip(5.0)
-    for o in optimizers:
-        o.step()
-seconds = time.perf_counter() - start
-print(json.dumps({"words_per_second": (number + 1 - warm) * rows * steps / seconds}))
-"""
 
 
 def run(*command: str) -> Any:
@@ -116,7 +43,9 @@ def neglm_rate(*options: str) -> float:
 
 
 def peer_rate(path: str, *options: str) -> float:
-    return float(run(sys.executable, "-c", PEER, path, "words.txt", *options)["words_per_second"])
+    return float(
+        run(sys.executable, str(HERE / "train_lm_pytorch.py"), path, "words.txt", *options)["words_per_second"]
+    )
 
 
 def compare(name: str, rounds: int, mine: list[str], path: str, peers: list[str]) -> None:
@@ -162,80 +91,14 @@ def gemm(rounds: int) -> None:
     """The LSTM's products beside the best sgemm: in processes of their own, whose threads do not meet."""
     best, layer = [], []
     for _ in range(rounds):
-        best.append(run(sys.executable, "-c", SGEMM)["rate"])
-        layer.append(run(sys.executable, "-c", LSTM)["rate"])
+        best.append(run(sys.executable, str(HERE / "lstm_rate.py"), "sgemm")["rate"])
+        layer.append(run(sys.executable, str(HERE / "lstm_rate.py"), "lstm")["rate"])
     share = statistics.median(a / b for a, b in zip(layer, best, strict=True))
     print(
         f"LSTM, 2×300, forward and backward: {statistics.median(layer):.0f} GFLOP/s; sgemm of NumPy, 2048³: "
         f"{statistics.median(best):.0f} GFLOP/s; {share:.0%} of it\n",
         flush=True,
     )
-
-
-SGEMM = """
-import json, time
-import numpy as np
-a = np.random.default_rng(0).random((2048, 2048), np.float32)
-b, c = a.copy(), a.copy()
-np.dot(a, b, out=c)
-times = []
-for _ in range(12):
-    start = time.perf_counter()
-    np.dot(a, b, out=c)
-    times.append(time.perf_counter() - start)
-print(json.dumps({"rate": 2 * 2048**3 / min(times) / 1e9}))
-"""
-LSTM = f"""
-import json, statistics, time
-import numpy as np
-from neglm_cli.barrier import meet
-from neglm_cli.kernels import kernel
-from neglm_cli.lm.cpu import arrays, lstm
-from neglm_cli.lm.cpu.device import Team
-from neglm_cli.lm.parameters import Shape, start
-
-shape, batch, steps, threads = Shape(100, 300, 300, 2), 20, 20, {THREADS}
-own = arrays.shares(shape, threads)
-weights = arrays.packed_weights(start(shape, 1, 0.1, 0.0, 0.0))
-gradients, states, way = arrays.weights_like(weights), arrays.states(shape, batch, steps), arrays.way(shape, batch, steps, own)
-back, keep = arrays.transposed(shape, own), np.ones(batch * (steps + 1), np.float32)
-states.x[:] = np.random.default_rng(0).normal(size=states.x.shape)
-way.d_out[:] = np.random.default_rng(1).normal(size=way.d_out.shape)
-for layer in range(2):
-    lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, weights.w.shape[1])
-    lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, weights.w.shape[1])
-
-@kernel
-def work(weights, gradients, states, way, back, keep, own, batch, steps, thread, threads, counter):
-    first, last = own.panels[thread], own.panels[thread + 1]
-    rows = batch * steps
-    meet(counter, threads)
-    for layer in range(2):
-        lstm.forward(states.x[layer], 300, weights.w[layer], weights.u[layer], weights.b[layer], states.z[layer],
-                     states.h[layer], states.c[layer], states.out[layer], keep, batch, steps, first, last, counter, threads)
-    for layer in range(1, -1, -1):
-        lstm.backward(states.z[layer], states.c[layer], way.d_out, back.u[layer], own.back[thread], way.d_later[thread],
-                      way.d_c[thread], keep, batch, steps, first, last, counter, threads)
-        lstm.weight_gradients(states.x[layer], 300, states.h[layer], states.z[layer], gradients.w[layer],
-                              gradients.u[layer], gradients.b[layer], rows, first, last)
-        lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], 300,
-                             rows * thread // threads, rows * (thread + 1) // threads)
-    meet(counter, threads)
-
-team = Team(threads)
-arguments = (work, weights, gradients, states, way, back, keep, own, batch, steps)
-team.run(*arguments)
-times = []
-for _ in range(20):
-    begun = time.perf_counter()
-    waiting = [team.start(*arguments) for _ in range(5)]
-    for part in waiting:
-        for future in part:
-            future.result()
-    times.append((time.perf_counter() - begun) / 5)
-team.close()
-print(json.dumps({{"rate": 2 * 6 * 2 * 400 * 300 * 1200 / statistics.median(times) / 1e9}}))
-"""
 
 
 def zipf_text(path: str, vocabulary: int, words: int) -> None:
