@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
+from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # of a machine vector
 CACHE_LINE = 64  # bytes
@@ -156,3 +158,22 @@ def aligned(length: int) -> np.ndarray:
     raw = np.zeros(length + CACHE_LINE // 4, np.float32)
     skipped = -raw.ctypes.data % CACHE_LINE // 4
     return raw[skipped : skipped + length]
+
+
+@intrinsic
+def prefetch_row(typingctx, matrix, start, chunks):
+    """Begin to fetch a row that will soon be needed."""
+    signature = types.void(matrix, types.int64, types.int64)
+
+    def codegen(context, builder, signature, args):
+        code = Code(builder)
+        base = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [base.type, i32, i32, i32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [base.type], kind)
+        to_write, keep, data_cache = (ir.Constant(i32, value) for value in (1, 3, 1))
+        with code.loop(args[2]) as chunk:
+            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, integer(LANES)))])
+            builder.call(function, [place, to_write, keep, data_cache])
+        return context.get_dummy_value()
+
+    return signature, codegen

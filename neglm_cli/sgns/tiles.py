@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neglm_cli.simd import LANES, Code, constant, doubles, f32, i32, integer, integers, vector
+from neglm_cli.simd import LANES, Code, constant, doubles, f32, integer, integers, vector
 
 N = 8  # outputs of a tile: the target and seven noise words, or eight noise words
 AT_ONCE = LANES // N  # contexts whose scores share a vector
@@ -272,22 +272,3 @@ def train_part(
         offsets=offsets, rate=rate, gradients=gradients, losses=losses, scores=scores,
         scores_start=scores_start, scores_stride=scores_stride, parts=parts,
     )  # fmt: skip
-
-
-@intrinsic
-def prefetch_row(typingctx, matrix, start, chunks):
-    """Begin to fetch a row that will soon be needed."""
-    signature = types.void(matrix, types.int64, types.int64)
-
-    def codegen(context, builder, signature, args):
-        code = Code(builder)
-        base = context.make_array(signature.args[0])(context, builder, args[0]).data
-        kind = ir.FunctionType(ir.VoidType(), [base.type, i32, i32, i32])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [base.type], kind)
-        to_write, keep, data_cache = (ir.Constant(i32, value) for value in (1, 3, 1))
-        with code.loop(args[2]) as chunk:
-            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, integer(LANES)))])
-            builder.call(function, [place, to_write, keep, data_cache])
-        return context.get_dummy_value()
-
-    return signature, codegen

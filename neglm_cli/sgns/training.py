@@ -18,8 +18,8 @@ from neglm_cli.barrier import meet
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
-from neglm_cli.sgns.tiles import N, prefetch_row, score_part, train_part, train_tile
-from neglm_cli.simd import CACHE_LINE, LANES
+from neglm_cli.sgns.tiles import N, score_part, train_part, train_tile
+from neglm_cli.simd import CACHE_LINE, LANES, prefetch_row
 
 USES, APART = 7, 16
 BATCH = 32  # windows that `train_in_step` scores before it moves rows

@@ -92,6 +92,7 @@ class CpuDevice:
         extra = groups * k
         places = {TOKEN: rows * (k + 1), SHARED: extra + rows, SOFTMAX: 1}[self._mode]
         at_once = min(rows, max(1, SOFTMAX_ROOM // shape.words)) if self._mode == SOFTMAX else 1
+        blocks = -(-shape.words // BLOCK) if self._mode == SOFTMAX else 1
         source = arrays.zeros(rows + extra, width)
         source_of = np.repeat(np.arange(rows), k + 1) if self._mode == TOKEN else np.zeros(places)
         self._sampling = Sampling(
@@ -102,7 +103,8 @@ class CpuDevice:
             arrays.zeros(max(extra, 1), width),
             arrays.zeros(max(groups, 1) * -(-k // PANEL), width, PANEL),
             arrays.zeros(rows, -(-k // PANEL) * PANEL) if self._mode == SHARED else arrays.zeros(1, 1),
-            arrays.zeros(-(-shape.words // BLOCK), at_once, BLOCK) if self._mode == SOFTMAX else arrays.zeros(1, 1, 1),
+            arrays.zeros(blocks, at_once, BLOCK),
+            arrays.zeros(blocks, at_once),
             arrays.zeros(threads, at_once, width),
         )
         tables = settings.optimizer != "sgd"

@@ -126,8 +126,8 @@ def transpose(w, w_back, starts, ends, first, last):
     for back in range(w_back.shape[0]):
         start, end = starts[back], ends[back]
         for panel in range(first, last):
-            for column in range(PANEL):
-                for row in range(start, end):
+            for row in range(start, end):
+                for column in range(PANEL):
                     w_back[back, panel * PANEL + column, row - start] = w[panel, row, column]
 
 

@@ -13,6 +13,9 @@ from neglm_cli.lm.cpu.functions import ONE, add_row, dot, sigmoid_and_softplus
 from neglm_cli.lm.cpu.product import PANEL, multiply, multiply_transposed
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
+from neglm_cli.simd import LANES, prefetch_row
+
+AHEAD = 8  # noise words whose rows are fetched before they are needed
 
 
 @kernel
@@ -48,6 +51,8 @@ def token_loss(y, output, offsets, words, scale, factors, d_y, first, last):
     loss = 0.0
     for row in range(first, last):
         for i in range(k):
+            if i + AHEAD < k:
+                prefetch_row(output, words[row, i + AHEAD] * width, width // LANES)
             factors[row, i] = dot(y, row, output, words[row, i], width) + offsets[words[row, i]]
         loss += _take_gradients(factors, row, k, scale, losses)
         d_y[row, :] = 0

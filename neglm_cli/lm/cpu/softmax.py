@@ -29,8 +29,8 @@ def _score(y, first_row, rows, output, offsets, block, packed, scores, place):
     for panel in range(panels):
         start = begin + panel * PANEL
         columns = min(PANEL, begin + words - start)
-        for j in range(width):
-            for column in range(columns):
+        for column in range(columns):
+            for j in range(width):
                 packed[panel, j, column] = output[start + column, j]
     multiply(
         y.reshape(-1), first_row * width, width, 0, packed.reshape(-1), 0, PANEL, width * PANEL,
@@ -43,23 +43,25 @@ def _score(y, first_row, rows, output, offsets, block, packed, scores, place):
 
 
 @outlined
-def _add_up(scores, place, row, words, powers, highest, sums):
-    """Add the scores of a row to a running log-sum-exp: sums[row] · exp(highest[row])."""
+def _add_up(scores, place, row, words, highest, sums):
+    """Add the scores s of a row to a running log-sum-exp, sums[row] · exp(highest[row]); they become exp(s − top), with
+    `top` the highest so far, which is returned."""
     top = highest[row]
     for word in range(words):
         score = scores[place, row, word]
         top = score if score > top else top
     for word in range(words):
-        powers[word] = exp(scores[place, row, word] - top)
-    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(powers, words)
+        scores[place, row, word] = exp(scores[place, row, word] - top)
+    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, place, row, words)
     highest[row] = top
+    return top
 
 
 @summed
-def _total(numbers, count):
+def _total(scores, place, row, words):
     total = 0.0
-    for i in range(count):
-        total += numbers[i]
+    for word in range(words):
+        total += scores[place, row, word]
     return total
 
 
@@ -69,7 +71,6 @@ def log_normalisers(y, rows, output, offsets, targets, first, last, packed, scor
 
     scores (1, N, BLOCK): room for a block.
     """
-    powers = np.empty(BLOCK, np.float32)
     highest[:rows] = NOTHING
     sums[:rows] = 0
     for block in range(first, last):
@@ -77,19 +78,24 @@ def log_normalisers(y, rows, output, offsets, targets, first, last, packed, scor
         for row in range(rows):
             if targets[row] // BLOCK == block:
                 target_scores[row] = scores[0, row, targets[row] % BLOCK]
-            _add_up(scores, 0, row, words, powers, highest, sums)
+            _add_up(scores, 0, row, words, highest, sums)
 
 
 @kernel
-def softmax_scores(y, first_row, rows, output, offsets, first, last, packed, scores, highest, sums):
-    """All scores of a thread's words for `rows` rows, scores (blocks, ·, BLOCK), and its part of their log Z."""
-    powers = np.empty(BLOCK, np.float32)
+def softmax_scores(
+    y, first_row, rows, output, offsets, targets, first, last, packed, scores, tops, highest, sums, target_scores
+):  # fmt: skip
+    """exp(s − top) for all scores s of a thread's words and `rows` rows, scores (blocks, ·, BLOCK), with the tops
+    (blocks, ·); its part of their log Z, and the scores of the targets that it owns."""
     highest[:rows] = NOTHING
     sums[:rows] = 0
     for block in range(first, last):
         words = _score(y, first_row, rows, output, offsets, block, packed, scores, block)
         for row in range(rows):
-            _add_up(scores, block, row, words, powers, highest, sums)
+            target = targets[first_row + row]
+            if target // BLOCK == block:
+                target_scores[row] = scores[block, row, target % BLOCK]
+            tops[block, row] = _add_up(scores, block, row, words, highest, sums)
 
 
 @outlined
@@ -105,9 +111,11 @@ def log_z(highest, sums, row):
 
 
 @kernel
-def softmax_gradients(y, first_row, rows, output, targets, first, last, scale, scores, highest, sums, d_output, d_y):
-    """Scores of a thread's words become their gradients; d_output (V, ·) gets those of its words' rows, added to what
-    is there unless first_row is 0, and d_y (rows, ·) its part of that of y. Returns the loss of its words."""
+def softmax_gradients(
+    y, first_row, rows, output, targets, first, last, scale, scores, tops, highest, sums, target_scores, d_output, d_y
+):  # fmt: skip
+    """What `softmax_scores` has left becomes gradients; d_output (V, ·) gets those of the rows of a thread's words,
+    added to what is there unless first_row is 0; d_y (rows, ·) its part of that of y. Returns the loss of its words."""
     width = y.shape[1]
     vectors = width * 2 // PANEL
     panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
@@ -120,12 +128,12 @@ def softmax_gradients(y, first_row, rows, output, targets, first, last, scale, s
         begin = block * BLOCK
         words = min(BLOCK, output.shape[0] - begin)
         for row in range(rows):
+            factor = scale * np.float32(np.exp(np.float64(tops[block, row]) - normalisers[row]))
+            for word in range(words):
+                scores[block, row, word] *= factor
             target = targets[first_row + row]
-            here = target // BLOCK == block
-            if here:
-                loss += normalisers[row] - np.float64(scores[block, row, target - begin])
-            _probabilities(scores, block, row, words, np.float32(normalisers[row]), scale)
-            if here:
+            if target // BLOCK == block:
+                loss += normalisers[row] - np.float64(target_scores[row])
                 scores[block, row, target - begin] -= scale
         start = block * scores.shape[1] * BLOCK
         multiply_transposed(
@@ -137,12 +145,6 @@ def softmax_gradients(y, first_row, rows, output, targets, first, last, scale, s
             d_y.reshape(-1), 0, width, PANEL, rows, words, 1, panels, narrow, True,
         )  # fmt: skip
     return loss
-
-
-@outlined
-def _probabilities(scores, block, row, words, normaliser, scale):
-    for word in range(words):
-        scores[block, row, word] = scale * exp(scores[block, row, word] - normaliser)
 
 
 @kernel

@@ -32,6 +32,7 @@ class Sampling(NamedTuple):
     packed: np.ndarray  # (G·panels, ·, PANEL)
     scores: np.ndarray  # (N, ·): of shared noise words
     all_scores: np.ndarray  # (blocks, rows, BLOCK): of all words
+    tops: np.ndarray  # (blocks, rows): see `softmax_scores`
     parts: np.ndarray  # (threads, rows, ·): the softmax's parts of the gradient of y
 
 
@@ -198,13 +199,15 @@ def train(
         for row in range(0, rows, at_once):
             count = min(at_once, rows - row)
             softmax_scores(
-                states.y, row, count, weights.output, sampling.offsets, block, last_block, scoring.packed[thread],
-                sampling.all_scores, scoring.highest[thread], scoring.sums[thread],
+                states.y, row, count, weights.output, sampling.offsets, targets, block, last_block,
+                scoring.packed[thread], sampling.all_scores, sampling.tops, scoring.highest[thread],
+                scoring.sums[thread], scoring.target_scores,
             )  # fmt: skip
             meet(counter, threads)
             loss += softmax_gradients(
                 states.y, row, count, weights.output, targets, block, last_block, numbers.scale, sampling.all_scores,
-                scoring.highest, scoring.sums, gradients.output, sampling.parts[thread],
+                sampling.tops, scoring.highest, scoring.sums, scoring.target_scores, gradients.output,
+                sampling.parts[thread],
             )  # fmt: skip
             meet(counter, threads)
             part, last_part = _share(count, thread, threads)
