@@ -12,6 +12,7 @@ from neglm_cli.lm.scoring import AT_ONCE, Reader
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Trainer
 from neglm_cli.objective.losses import first_bias
+from tests.lm.corpora import Words
 
 WORDS, TRAIN, TEST = 12, 60_000, 30_000
 UNKNOWN, END_OF_LINE = 0, 1
@@ -19,28 +20,6 @@ SETTINGS = Settings(
     k=20, hidden=24, layers=1, embedding=16, dropout=0.0, epochs=12, batch=20, bptt=20, optimizer="adam", lr=0.01,
     decay=1.5, decay_from=5, threads=2,
 )  # fmt: skip
-
-
-class Words:
-    """A corpus in memory."""
-
-    def __init__(self, ids: np.ndarray) -> None:
-        self.ids = ids
-        self.length = len(ids)
-
-    def cursor(self, position: int) -> "Place":
-        return Place(self.ids, position)
-
-
-class Place:
-    def __init__(self, ids: np.ndarray, position: int) -> None:
-        self.ids = ids
-        self.position = position
-
-    def take(self, count: int) -> np.ndarray:
-        taken = self.ids[self.position : self.position + count]
-        self.position += len(taken)
-        return taken
 
 
 def chain() -> np.ndarray:

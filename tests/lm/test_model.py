@@ -1,0 +1,63 @@
+"""Files of language models."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.lm.model import MODEL, STATE, LanguageModel, Progress, save
+from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
+from tests.lm.making import SMALL, device, whole
+
+WORDS = 20
+
+
+@pytest.fixture
+def alphabet() -> Alphabet:
+    words = [b"<unk>", b"<eos>", *(b"w%d" % i for i in range(WORDS - 2))]
+    return Alphabet.of(words, np.arange(WORDS, 0, -1))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
+def test_files_keep_everything(tmp_path: Path, alphabet: Alphabet, optimizer: str) -> None:
+    from dataclasses import replace
+
+    settings = replace(SMALL, optimizer=optimizer, loss="nce", log_z=0.5)
+    made = device(settings, WORDS)
+    progress = Progress(2, 3, 40, 900, 1.5, 20, [5.0, 4.0], [90.0, 80.0])
+    files = [{"path": str(tmp_path / "corpus"), "size": 1, "fingerprint": "x"}]
+    path = str(tmp_path / "state")
+    save(path, STATE, alphabet, settings, files, [], progress, made.parameters() | made.state())
+    loaded = LanguageModel.load(path)
+    assert (loaded.settings, loaded.progress, loaded.finished) == (settings, progress, False)
+    assert [Path(file["path"]).resolve() for file in loaded.files] == [(tmp_path / "corpus").resolve()]
+    assert list(loaded.words) == list(alphabet)
+    for name, tensor in whole(made.parameters() | made.state()).items():
+        np.testing.assert_array_equal(loaded.tensors[name], tensor)
+    parameters = loaded.parameters()
+    np.testing.assert_array_equal(parameters.output[:, settings.hidden], loaded.tensors["output_bias"])
+    assert not parameters.output[:, settings.hidden + 1 :].any()
+    made.close()
+
+
+def test_a_model_whose_tensors_do_not_fit_is_damaged(tmp_path: Path, alphabet: Alphabet) -> None:
+    made = device(SMALL, WORDS)
+    tensors = made.parameters() | {"output_bias": np.zeros(WORDS - 1, np.float32)}
+    save(str(tmp_path / "model"), MODEL, alphabet, SMALL, [], [], Progress(), tensors)
+    with pytest.raises(NeglmError, match="its tensors do not fit together"):
+        LanguageModel.load(str(tmp_path / "model"))
+    made.close()
+
+
+def test_numbered_tensors_must_all_be_there(tmp_path: Path, alphabet: Alphabet) -> None:
+    made = device(SMALL, WORDS)
+    tensors = made.parameters()
+    path = str(tmp_path / "model")
+    save(path, MODEL, alphabet, SMALL, [], [], Progress(), tensors)
+    assert {"lstm.0.input", "lstm.1.input"} <= set(container.read(path).tensors)
+    del tensors["lstm.1.recurrent"]
+    with pytest.raises(KeyError):
+        save(path, MODEL, alphabet, SMALL, [], [], Progress(), tensors)
+    made.close()

@@ -1,0 +1,127 @@
+"""The trainer: what it hands to a device, when it stops, and that it goes on where it was."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.device import Minibatch, Trained
+from neglm_cli.lm.model import Progress
+from neglm_cli.lm.settings import Settings
+from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Trainer
+from tests.lm.corpora import Words
+from tests.lm.making import SMALL, device, whole
+
+LENGTH = 203
+IDS = np.random.default_rng(0).integers(0, 50, LENGTH)
+SETTINGS = Settings(batch=4, bptt=7, epochs=3, lr=1.0, decay=2.0, decay_from=2)
+
+
+class Recorder:
+    """A device that trains nothing and remembers what it was given; `loss` says what comes of a minibatch."""
+
+    def __init__(self, loss: Callable[[int], float] = lambda step: 1.0) -> None:
+        self.given: list[Minibatch] = []
+        self._loss = loss
+
+    def train(self, minibatch: Minibatch) -> "Future[Trained]":
+        self.given.append(minibatch)
+        words = minibatch.inputs.size
+        future: Future[Trained] = Future()
+        future.set_result(Trained(self._loss(minibatch.step) * words, words, 1.0))
+        return future
+
+    def finish_moves(self, step: int, rate: float) -> None:
+        pass
+
+
+def run(settings: Settings, recorder: Any, progress: Progress | None = None, **options: Any) -> list[Any]:
+    return list(Trainer(Words(IDS), recorder, settings, progress or Progress(), **options).run())
+
+
+def test_every_word_is_a_target_once_an_epoch_at_its_position() -> None:
+    recorder = Recorder()
+    run(SETTINGS, recorder)
+    stretch = (LENGTH - 1) // 4
+    for epoch in range(3):
+        batches = [batch for batch in recorder.given if batch.epoch == epoch]
+        assert [batch.number for batch in batches] == list(range(len(batches)))
+        positions = np.concatenate([batch.positions for batch in batches], axis=1)
+        np.testing.assert_array_equal(positions.reshape(-1), np.arange(1, 4 * stretch + 1))
+        for batch in batches:
+            np.testing.assert_array_equal(batch.targets, IDS[batch.positions.astype(int)])
+            np.testing.assert_array_equal(batch.inputs, IDS[batch.positions.astype(int) - 1])
+    assert [batch.step for batch in recorder.given] == list(range(1, len(recorder.given) + 1))
+
+
+def test_the_learning_rate_falls_as_in_the_paper() -> None:
+    """By 1.2 after every epoch from the sixth on: the seventh is the first with a lower one."""
+    rates = [Settings().rate(epoch) for epoch in range(9)]
+    assert rates == pytest.approx([1] * 6 + [1 / 1.2, 1 / 1.2**2, 1 / 1.2**3])
+    recorder = Recorder()
+    run(SETTINGS, recorder)
+    assert [batch.rate for batch in recorder.given if batch.number == 0] == [1.0, 1.0, 0.5]
+
+
+def test_epochs_end_with_the_mean_loss_and_the_validation() -> None:
+    found = iter([30.0, 20.0, 25.0])
+    progress = Progress()
+    results = run(SETTINGS, Recorder(), progress, validate=lambda: next(found))
+    ends = [result for result in results if isinstance(result, EpochEnd)]
+    assert [(end.epoch, end.perplexity, end.best) for end in ends] == [(1, 30, True), (2, 20, True), (3, 25, False)]
+    assert [end.loss for end in ends] == pytest.approx([1, 1, 1])
+    assert (progress.best, progress.best_epoch, progress.epoch) == (20, 2, 3)
+    assert progress.words == 3 * 4 * ((LENGTH - 1) // 4)
+
+
+def test_patience() -> None:
+    found = iter([3.0, 2.0, 2.5, 2.0, 1.0])
+    results = run(replace(SETTINGS, epochs=50, patience=2), Recorder(), validate=lambda: next(found))
+    assert sum(isinstance(result, EpochEnd) for result in results) == 4
+
+
+def test_what_is_no_number_stops_it() -> None:
+    with pytest.raises(DivergedError, match="step 5 .* smaller --lr than 1, or a smaller --clip than 5"):
+        run(SETTINGS, Recorder(lambda step: 1.0 if step != 5 else float("nan")))
+
+
+def test_a_rising_loss_stops_it() -> None:
+    many = replace(SETTINGS, epochs=10 * WINDOW)
+    with pytest.raises(DivergedError, match="was 2.000 nats per word and has risen to 5"):
+        run(many, Recorder(lambda step: 2.0 if step <= 2 * WINDOW else 5.0))
+
+
+def test_left_early_it_has_counted_what_was_handed_out() -> None:
+    recorder, progress = Recorder(), Progress()
+    as_device: Any = recorder
+    running = Trainer(Words(IDS), as_device, SETTINGS, progress).run()
+    for _ in range(4):
+        next(running)
+    running.close()
+    assert progress.step == len(recorder.given) > 4
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
+def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
+    settings = replace(SMALL, optimizer=optimizer, adam="exact", lr=0.05, epochs=2, batch=4, bptt=7, reset_at_eos=True)
+    complete = device(settings, 50)
+    list(Trainer(Words(IDS), complete, settings, Progress()).run())
+    for stop in (1, 6, 13):
+        first, progress = device(settings, 50), Progress()
+        running = Trainer(Words(IDS), first, settings, progress).run()
+        for _ in range(stop):
+            next(running)
+        running.close()
+        state = whole(first.parameters() | first.state())
+        first.close()
+        second = device(replace(settings, seed=99), 50)  # other parameters, all of which are replaced
+        second._settings = settings
+        second.restore(state)
+        list(Trainer(Words(IDS), second, settings, progress).run())
+        for name, tensor in whole(second.parameters() | second.state()).items():
+            np.testing.assert_array_equal(tensor, whole(complete.parameters() | complete.state())[name], name)
+        second.close()
+    complete.close()
