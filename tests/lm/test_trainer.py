@@ -118,7 +118,7 @@ def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
         state = whole(first.parameters() | first.state())
         first.close()
         second = device(replace(settings, seed=99), 50)  # other parameters, all of which are replaced
-        second._settings = settings
+        second.settings = settings
         second.restore(state)
         list(Trainer(Words(IDS), second, settings, progress).run())
         for name, tensor in whole(second.parameters() | second.state()).items():

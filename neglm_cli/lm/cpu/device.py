@@ -8,11 +8,11 @@ import numpy as np
 
 from neglm_cli.lm.cpu import arrays, lstm
 from neglm_cli.lm.cpu.optimise import ADAGRAD, ADAM, SGD, catch_up
-from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK, log_normalisers
-from neglm_cli.lm.cpu.step import SHARED, SOFTMAX, TOKEN, Numbers, Sampling, score, train
+from neglm_cli.lm.cpu.softmax import log_normalisers
+from neglm_cli.lm.cpu.step import Numbers, Text, score, train
+from neglm_cli.lm.cpu.training import SAMPLED_ROWS, group_rows, mode_of, training_arrays
 from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
-from neglm_cli.lm.parameters import Layer, Parameters, padded
+from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -20,10 +20,8 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 
 KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
-EPSILON = {"sgd": 0.0, "adagrad": 1e-8, "adam": 1e-8}
+EPSILON = 1e-8
 DROPOUT_UNITS = 1 << 16
-SOFTMAX_ROOM = 1 << 24  # scores that are held at once, if rows are not more than that by themselves
-SAMPLED_ROWS = 64  # of which log Z is looked at while training
 
 
 class Team:
@@ -65,150 +63,113 @@ class CpuDevice:
     """A model with its counts, for scoring; `prepare_training` makes the arrays for training, too."""
 
     def __init__(self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int) -> None:
-        shape = parameters.shape
-        self.shape = shape
-        self._settings = settings
+        self.shape = parameters.shape
+        self.settings = settings
         self._end_of_line = end_of_line
         self._noise = probabilities(counts, settings.noise_alpha)
-        self._logit_offsets = self._offsets(logit_offsets)
-        self._bias = np.float32(LOSSES[settings.loss].bias)
-        self._team = Team(settings.threads)
-        self._own = arrays.shares(shape, settings.threads)
-        self._weights = arrays.packed_weights(parameters)
+        self.logit_offsets = self._offsets(logit_offsets)
+        self.bias = np.float32(LOSSES[settings.loss].bias)
+        self.team = Team(settings.threads)
+        self.own = arrays.shares(self.shape, settings.threads)
+        self.weights = arrays.packed_weights(parameters)
 
     def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
-        settings = self._settings
+        settings = self.settings
         return function(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
 
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
-        settings, shape, threads = self._settings, self.shape, self._settings.threads
-        batch, steps, k = settings.batch, settings.bptt, settings.k
-        rows, width = batch * steps, padded(shape.hidden + 1)
-        self._mode = SOFTMAX if settings.loss == "softmax" else TOKEN if settings.noise == "token" else SHARED
-        self._group_rows = batch if settings.noise == "step" else rows
-        groups = -(-rows // self._group_rows) if self._mode == SHARED else 0
-        extra = groups * k
-        places = {TOKEN: rows * (k + 1), SHARED: extra + rows, SOFTMAX: 1}[self._mode]
-        at_once = min(rows, max(1, SOFTMAX_ROOM // shape.words)) if self._mode == SOFTMAX else 1
-        blocks = -(-shape.words // BLOCK) if self._mode == SOFTMAX else 1
-        source = arrays.zeros(rows + extra, width)
-        source_of = np.repeat(np.arange(rows), k + 1) if self._mode == TOKEN else np.zeros(places)
-        self._sampling = Sampling(
-            alias_table(self._noise),
-            self._offsets(train_offsets),
-            np.zeros(places, np.int32),
-            source,
-            arrays.zeros(max(extra, 1), width),
-            arrays.zeros(max(groups, 1) * -(-k // PANEL), width, PANEL),
-            arrays.zeros(rows, -(-k // PANEL) * PANEL) if self._mode == SHARED else arrays.zeros(1, 1),
-            arrays.zeros(blocks, at_once, BLOCK),
-            arrays.zeros(blocks, at_once),
-            arrays.zeros(threads, at_once, width),
+        self._training = training_arrays(
+            self.shape, self.settings, self.weights, self.own, alias_table(self._noise), self._offsets(train_offsets)
         )
-        tables = settings.optimizer != "sgd"
-        self._states = arrays.states(shape, batch, steps, source[:rows])
-        self._way = arrays.way(shape, batch, steps, self._own)
-        self._scoring = arrays.scoring(shape, rows if self._mode == SOFTMAX else SAMPLED_ROWS, threads)
-        self._inputs = arrays.touched(shape.words, rows, padded(shape.embedding), np.arange(rows), threads)
-        self._outputs = arrays.touched(shape.words, places, width, source_of, threads)
-        self._gradients = arrays.weights_like(self._weights, tables=False)
-        if self._mode == SOFTMAX:
-            self._gradients = self._gradients._replace(output=arrays.zeros(*self._weights.output.shape))
-        self._squares = arrays.weights_like(self._weights, tables)
-        self._means = arrays.weights_like(self._weights, settings.optimizer == "adam")
-        words = shape.words if settings.optimizer == "adam" else 1
-        self._moved = np.zeros((2, words), np.int32)
-        self._back = arrays.transposed(shape, self._own)
         self._transpose()
 
     def _transpose(self) -> None:
+        weights, back = self.weights, self._training.back
         for layer in range(self.shape.layers):
-            panels = self._weights.w.shape[1]
-            back = self._back
-            lstm.transpose(self._weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
-            lstm.transpose(self._weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
+            panels = weights.w.shape[1]
+            lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
+            lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
 
     def warm_up(self) -> None:
         """Load or compile the kernels, which takes a while: what is timed then is training."""
-        nothing = np.empty((self._settings.batch, 0), np.int32)
+        nothing = np.empty((self.settings.batch, 0), np.int32)
         self.train(Minibatch(nothing, nothing, nothing.astype(np.uint64), 0, 0, 1, 0.0)).result()
         self.log_z()
 
     def train(self, minibatch: Minibatch) -> PendingMinibatch:
-        settings = self._settings
+        settings = self.settings
         batch, steps = minibatch.inputs.shape
         numbers = Numbers(
-            batch, steps, settings.embedding, self._mode, settings.k, max(min(self._group_rows, batch * steps), 1),
-            self._dropped(), self._bias, np.float32(1 / batch), float(settings.clip), KINDS[settings.optimizer],
+            batch, steps, settings.embedding, mode_of(settings), settings.k,
+            max(min(group_rows(settings), batch * steps), 1), round(settings.dropout * DROPOUT_UNITS), self.bias,
+            np.float32(1 / batch), float(settings.clip), KINDS[settings.optimizer],
             settings.optimizer == "adam" and settings.adam == "exact", minibatch.step, float(minibatch.rate),
-            np.float32(EPSILON[settings.optimizer]),
+            np.float32(EPSILON),
         )  # fmt: skip
-        ids, targets, positions = (_by_step(array) for array in minibatch[:3])
-        first_step = minibatch.number * settings.bptt
-        noise_positions = {
-            "token": positions,
-            "step": np.arange(first_step, first_step + steps, dtype=np.uint64),
-            "batch": np.array([minibatch.number], np.uint64),
-        }[settings.noise]
-        key = stream(settings.seed, DROPOUT, minibatch.epoch)
-        keys = draw(np.array([key]), np.arange(self.shape.layers + 1, dtype=np.uint64))
-        parts = self._team.start(
-            train, self._weights, self._gradients, self._means, self._squares, self._moved, self._back, self._own,
-            self._states, self._way, self._scoring, self._inputs, self._outputs, self._sampling, numbers,
-            keys, stream(settings.seed, NOISE, minibatch.epoch), ids, targets, positions, noise_positions,
-            self._kept(ids, batch),
-        )  # fmt: skip
-        return PendingMinibatch(parts, batch * steps)
+        text = self.text(*minibatch[:3], minibatch.epoch, minibatch.number)
+        return PendingMinibatch(self.team.start(train, self._training, text, numbers), batch * steps)
 
-    def _dropped(self) -> int:
-        return round(self._settings.dropout * DROPOUT_UNITS)
-
-    def _kept(self, ids: np.ndarray, batch: int) -> np.ndarray:
-        """Which steps begin with the state that the last one left: all, or those that are not the first of a line."""
+    def text(
+        self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
+    ) -> Text:
+        """What kernels need to know of (B, T) words."""
+        settings = self.settings
+        batch, steps = inputs.shape
+        ids, by_step = _by_step(inputs), _by_step(positions)
         kept = np.ones(len(ids) + batch, np.float32)
-        if self._settings.reset_at_eos:
+        if settings.reset_at_eos:
             kept[: len(ids)] = ids != self._end_of_line
-        return kept
+        first = number * settings.bptt
+        noise_positions = {
+            "token": by_step,
+            "step": np.arange(first, first + steps, dtype=np.uint64),
+            "batch": np.array([number], np.uint64),
+        }[settings.noise]
+        dropout = np.array([stream(settings.seed, DROPOUT, epoch)])
+        keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
+        noise_key = stream(settings.seed, NOISE, epoch)
+        return Text(ids, _by_step(targets), kept, by_step, noise_positions, noise_key, keys)
 
     def log_z(self) -> np.ndarray:
-        rows = min(SAMPLED_ROWS, self._settings.batch)
-        y = arrays.zeros(rows, self._states.y.shape[1])
-        y[:, : self.shape.hidden] = self._states.h[-1, :rows, : self.shape.hidden]
-        y[:, self.shape.hidden] = self._bias
-        return self._normalisers(y, np.zeros(rows, np.int32), self._scoring)
+        training, hidden = self._training, self.shape.hidden
+        rows = min(SAMPLED_ROWS, self.settings.batch)
+        y = arrays.zeros(rows, training.states.y.shape[1])
+        y[:, :hidden] = training.states.h[-1, :rows, :hidden]
+        y[:, hidden] = self.bias
+        room, no_targets = training.scoring, np.zeros(rows, np.int32)
 
-    def _normalisers(self, y: np.ndarray, targets: np.ndarray, room: arrays.Scoring) -> np.ndarray:
         def work(thread: int, threads: int, counter: np.ndarray) -> None:
             log_normalisers(
-                y, len(y), self._weights.output, self._logit_offsets, targets, self._own.blocks[thread],
-                self._own.blocks[thread + 1], room.packed[thread], room.scores[thread], room.highest[thread],
+                y, rows, self.weights.output, self.logit_offsets, no_targets, self.own.blocks[thread],
+                self.own.blocks[thread + 1], room.packed[thread], room.scores[thread], room.highest[thread],
                 room.sums[thread], room.target_scores,
             )  # fmt: skip
 
-        self._team.run(work)
-        return _log_z(room, len(y))
+        self.team.run(work)
+        return _log_z(room, rows)
 
     def finish_moves(self, step: int, rate: float) -> None:
-        if self._settings.optimizer != "adam" or self._settings.adam != "exact":
+        if self.settings.optimizer != "adam" or self.settings.adam != "exact":
             return
+        training = self._training
         every = np.arange(self.shape.words, dtype=np.int32)
-        for table, means, squares, moved in (
-            (self._weights.embedding, self._means.embedding, self._squares.embedding, self._moved[0]),
-            (self._weights.output, self._means.output, self._squares.output, self._moved[1]),
-        ):
-            catch_up(table, means, squares, moved, every, len(every), step + 1, rate, np.float32(EPSILON["adam"]))
+        for number, name in enumerate(("embedding", "output")):
+            table, means, squares = (getattr(group, name) for group in (self.weights, training.means, training.squares))
+            moved = training.moved[number]
+            catch_up(table, means, squares, moved, every, len(every), step + 1, rate, np.float32(EPSILON))
 
     def memory(self) -> dict[str, int]:
         """Bytes of all arrays, by what they are for."""
-        return {
-            "parameters": _bytes(self._weights),
-            "optimiser": _bytes(self._squares) + _bytes(self._means) + _bytes(self._moved),
-            "gradients": _bytes(self._gradients) + _bytes(self._inputs) + _bytes(self._outputs),
-            "minibatch": _bytes(self._states) + _bytes(self._way) + _bytes(self._sampling) + _bytes(self._scoring)
-            + _bytes(self._back),
-        }  # fmt: skip
+        training = self._training
+        purposes: dict[str, tuple[Any, ...]] = {
+            "parameters": (training.weights,),
+            "optimiser": (training.squares, training.means, training.moved),
+            "gradients": (training.gradients, training.inputs, training.outputs),
+            "minibatch": (training.states, training.way, training.sampling, training.scoring, training.back),
+        }
+        return {purpose: _bytes(parts) for purpose, parts in purposes.items()}
 
     # --- scoring --------------------------------------------------------------------------------------
 
@@ -218,32 +179,30 @@ class CpuDevice:
     # --- files ----------------------------------------------------------------------------------------
 
     def parameters(self) -> Tensors:
-        return self._named("", self._weights)
+        return self._named("", self.weights)
 
     def state(self) -> Tensors:
-        settings, shape = self._settings, self.shape
-        tensors: Tensors = {}
-        if settings.optimizer != "sgd":
-            tensors |= self._named("moment.0.", self._squares)
-        if settings.optimizer == "adam":
-            tensors |= self._named("moment.1.", self._means)
-        states = {"hidden": self._states.h, "cell": self._states.c}
-        for name, array in states.items():
-            tensors[name] = np.ascontiguousarray(array[:, : settings.batch, : shape.hidden])
-        tensors["moved"] = self._moved
+        training, hidden = self._training, self.shape.hidden
+        tensors: Tensors = {"moved": training.moved}
+        for number, moments in enumerate(self._moments()):
+            tensors |= self._named(f"moment.{number}.", moments)
+        for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
+            tensors[name] = np.ascontiguousarray(array[:, : self.settings.batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        settings, shape = self._settings, self.shape
-        self._fill("", self._weights, tensors)
-        if settings.optimizer != "sgd":
-            self._fill("moment.0.", self._squares, tensors)
-        if settings.optimizer == "adam":
-            self._fill("moment.1.", self._means, tensors)
-        for name, array in {"hidden": self._states.h, "cell": self._states.c}.items():
-            array[:, : settings.batch, : shape.hidden] = tensors[name]
-        self._moved[:] = tensors["moved"]
+        training, hidden = self._training, self.shape.hidden
+        self._fill("", self.weights, tensors)
+        for number, moments in enumerate(self._moments()):
+            self._fill(f"moment.{number}.", moments, tensors)
+        for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
+            array[:, : self.settings.batch, :hidden] = tensors[name]
+        training.moved[:] = tensors["moved"]
         self._transpose()
+
+    def _moments(self) -> list[arrays.Weights]:
+        """Those that the optimiser keeps."""
+        return [self._training.squares, self._training.means][: self.settings.moments]
 
     def _named(self, prefix: str, weights: arrays.Weights) -> Tensors:
         shape = self.shape
@@ -267,7 +226,7 @@ class CpuDevice:
             arrays.fill_layer(weights, layer, parts, shape)
 
     def close(self) -> None:
-        self._team.close()
+        self.team.close()
 
 
 class CpuScorer:
@@ -276,20 +235,18 @@ class CpuScorer:
     def __init__(self, device: CpuDevice, steps: int) -> None:
         self._device = device
         self._states = arrays.states(device.shape, 1, steps)
-        self._room = arrays.scoring(device.shape, steps, device._team.threads)
-        self._keys = np.zeros(device.shape.layers + 1, np.uint64)
+        self._room = arrays.scoring(device.shape, steps, device.team.threads)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
         device, room = self._device, self._room
         batch, steps = inputs.shape
-        ids, wanted = _by_step(inputs), _by_step(targets)
-        device._team.run(
-            score, device._weights, device._own, self._states, room, device._logit_offsets,
-            device.shape.embedding, device._bias, self._keys,
-            ids, wanted, np.zeros(len(ids), np.uint64), device._kept(ids, batch), batch, steps,
+        text = device.text(inputs, targets, np.zeros(inputs.shape, np.uint64))
+        device.team.run(
+            score, device.weights, device.own, self._states, room, device.logit_offsets, text, batch, steps,
+            device.shape.embedding, device.bias,
         )  # fmt: skip
-        log_z = _log_z(room, len(ids))
-        scores = room.target_scores[: len(ids)] - log_z
+        log_z = _log_z(room, batch * steps)
+        scores = room.target_scores[: batch * steps] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
 

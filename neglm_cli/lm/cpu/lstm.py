@@ -129,12 +129,3 @@ def transpose(w, w_back, starts, ends, first, last):
             for row in range(start, end):
                 for column in range(PANEL):
                     w_back[back, panel * PANEL + column, row - start] = w[panel, row, column]
-
-
-@kernel
-def squares_of(array, first, last):
-    """The sum of the squares of some rows."""
-    total = 0.0
-    for row in range(first, last):
-        total += sum_of_squares(array, row)
-    return total

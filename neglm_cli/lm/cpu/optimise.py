@@ -22,6 +22,14 @@ FORGOTTEN = 300  # steps after which nothing is left of m: 0.9^300 = 2e-14
 
 
 @outlined
+def rate_of(kind, rate, step):
+    """The learning rate of a step: rate_t for Adam."""
+    if kind == ADAM:
+        rate *= math.sqrt(1 - np.float64(BETA2) ** step) / (1 - np.float64(BETA1) ** step)
+    return np.float32(rate)
+
+
+@outlined
 def _move(kind, p, row, g, g_row, m, v, scale, rate, epsilon):
     width = p.shape[1]
     if kind == SGD:
@@ -72,7 +80,7 @@ def catch_up(p, m, v, moved, rows, count, step, rate, epsilon):
         if moved[row] == 0 or missed == 0:  # never moved yet: its means are zero
             continue
         for s in range(moved[row] + 1, moved[row] + 1 + min(missed, FORGOTTEN)):
-            rate_s = np.float32(rate * math.sqrt(1 - np.float64(BETA2) ** s) / (1 - np.float64(BETA1) ** s))
+            rate_s = rate_of(ADAM, rate, s)
             for j in range(p.shape[1]):
                 m[row, j] *= BETA1
                 v[row, j] *= BETA2

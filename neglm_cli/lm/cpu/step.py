@@ -12,7 +12,9 @@ import numpy as np
 from neglm_cli.barrier import meet
 from neglm_cli.kernels import kernel, outlined
 from neglm_cli.lm.cpu import lstm
-from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
+from neglm_cli.lm.cpu.arrays import Scoring, Shares, States, Touched, Transposed, Way, Weights
+from neglm_cli.lm.cpu.functions import sum_of_squares
+from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows, rate_of
 from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
 from neglm_cli.lm.cpu.sampled import draw_noise, pack_noise, shared_gradients, shared_loss, token_loss
 from neglm_cli.lm.cpu.softmax import BLOCK, add_parts, log_normalisers, softmax_gradients, softmax_scores
@@ -36,8 +38,38 @@ class Sampling(NamedTuple):
     parts: np.ndarray  # (threads, rows, ·): the softmax's parts of the gradient of y
 
 
+class Training(NamedTuple):
+    """All that stays from minibatch to minibatch."""
+
+    weights: Weights
+    gradients: Weights
+    means: Weights  # moments of the gradients
+    squares: Weights
+    moved: np.ndarray  # int32 (2, V): the steps at which rows of `embedding` and `output` were last moved
+    back: Transposed
+    own: Shares
+    states: States
+    way: Way
+    scoring: Scoring
+    inputs: Touched  # rows of `embedding`
+    outputs: Touched  # rows of `output`
+    sampling: Sampling
+
+
+class Text(NamedTuple):
+    """The words of a minibatch, N = B·T rows, and what is drawn for them."""
+
+    ids: np.ndarray  # int32 (N,)
+    targets: np.ndarray  # int32 (N,)
+    keep: np.ndarray  # float32 (N + B,): see `lstm`
+    positions: np.ndarray  # uint64 (N,)
+    noise_positions: np.ndarray  # uint64: of rows, or of groups that share noise words
+    noise_key: np.uint64
+    keys: np.ndarray  # uint64 (L + 1,): of the dropout before each layer and before the output
+
+
 class Numbers(NamedTuple):
-    """What changes from minibatch to minibatch, and what the options say."""
+    """What the options say, and what changes from minibatch to minibatch."""
 
     batch: int
     steps: int
@@ -56,34 +88,146 @@ class Numbers(NamedTuple):
     epsilon: np.float32
 
 
+@kernel
+def train(training, text, numbers, thread, threads, counter):
+    """Train on one minibatch; returns this thread's part of the loss, and the norm of the whole gradient.
+
+    If the norm is not a number, nothing is moved.
+    """
+    rows = numbers.batch * numbers.steps
+    _find_rows(training, text, numbers, rows, thread, threads, counter)
+    pass_forward(
+        training.weights, training.states, training.own, text, numbers.batch, numbers.steps, numbers.size,
+        numbers.dropped, numbers.bias, thread, threads, counter,
+    )  # fmt: skip
+    if numbers.mode == SOFTMAX:
+        loss, total = _softmax_loss(training, text, numbers, rows, thread, threads, counter)
+    else:
+        loss, total = _sampled_loss(training, text, numbers, rows, thread, threads, counter)
+    total += _pass_back(training, text, numbers, rows, thread, threads, counter)
+    training.way.squares[thread, 0] = total
+    meet(counter, threads)
+    norm = math.sqrt(training.way.squares[:, 0].sum())
+    if rows > 0 and math.isfinite(norm):  # with no rows, it was called to be compiled
+        _move(training, numbers, norm, thread)
+        _carry(training.states, rows, numbers.batch, thread, threads)
+    meet(counter, threads)
+    return loss, norm
+
+
+@kernel
+def score(weights, own, states, scoring, offsets, text, batch, steps, size, bias, thread, threads, counter):
+    """The scores of the targets, and this thread's part of log Z, for one minibatch without dropout."""
+    pass_forward(weights, states, own, text, batch, steps, size, 0, bias, thread, threads, counter)
+    meet(counter, threads)
+    log_normalisers(
+        states.y, batch * steps, weights.output, offsets, text.targets, own.blocks[thread], own.blocks[thread + 1],
+        scoring.packed[thread], scoring.scores[thread], scoring.highest[thread], scoring.sums[thread],
+        scoring.target_scores,
+    )  # fmt: skip
+    _carry(states, batch * steps, batch, thread, threads)
+    meet(counter, threads)
+
+
 @outlined
 def _share(total, thread, threads):
     return total * thread // threads, total * (thread + 1) // threads
 
 
+# --- which rows of the tables are touched ---------------------------------------------------------------
+
+
 @outlined
-def pass_forward(
-    weights, states, own, size, dropped, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter
-):  # fmt: skip
-    """From words to y. size: of a word's vector. keys: of the dropout before each layer and before the output."""
-    rows = batch * steps
+def _find_rows(training, text, numbers, rows, thread, threads, counter):
+    """Draw noise words, find the rows that belong to this thread, and let them catch up with what they have missed."""
+    inputs, outputs, sampling = training.inputs, training.outputs, training.sampling
     first, last = _share(rows, thread, threads)
-    units = weights.u.shape[2]
-    _begin(states, keep, batch, thread, threads)
-    look_up(weights.embedding, ids, states.x[0], first, last)
-    if dropped:
-        drop(states.x[0], states.x[0], size, positions, keys[0], dropped, first, last)
+    k = numbers.k
+    places = 0
+    if numbers.mode == TOKEN:
+        words = sampling.words.reshape(-1, k + 1)
+        draw_noise(sampling.table, text.noise_key, text.noise_positions, words, k, first, last)
+        for row in range(first, last):
+            words[row, k] = text.targets[row]
+        places = rows * (k + 1)
+    elif numbers.mode == SHARED:
+        groups = -(-rows // numbers.group_rows)
+        places = groups * k + rows
+        if thread == 0:
+            noise = sampling.words[: groups * k].reshape(groups, k)
+            draw_noise(sampling.table, text.noise_key, text.noise_positions, noise, k, 0, groups)
+            _list_places(text.targets, sampling.words, outputs, groups * k, rows, training.states.y.shape[0])
+    _group(text.ids[:rows], inputs, thread, threads)
     meet(counter, threads)
-    for layer in range(states.x.shape[0]):
+    if numbers.mode != SOFTMAX:
+        _group(sampling.words[:places], outputs, thread, threads)
+    if numbers.exact:
+        _catch_up(training, inputs, 0, training.weights.embedding, training.means.embedding,
+                  training.squares.embedding, numbers, thread)  # fmt: skip
+        if numbers.mode != SOFTMAX:
+            _catch_up(training, outputs, 1, training.weights.output, training.means.output,
+                      training.squares.output, numbers, thread)  # fmt: skip
+        meet(counter, threads)
+
+
+@outlined
+def _list_places(targets, words, outputs, noise_words, rows, room):
+    """Behind the noise words, the targets; noise rows have gradients of their own, which lie behind the rows of y."""
+    for place in range(noise_words):
+        outputs.factors[place] = 1
+        outputs.source_of[place] = room + place
+    for row in range(rows):
+        words[noise_words + row] = targets[row]
+        outputs.source_of[noise_words + row] = row
+
+
+@outlined
+def _group(words, touched, thread, threads):
+    group(
+        words, touched.slot_of, touched.distinct[thread], touched.ends[thread], touched.order[thread],
+        touched.found[thread], thread, threads,
+    )  # fmt: skip
+
+
+@outlined
+def _gather(touched, source, thread):
+    return gather(
+        touched.found[thread, 0], touched.ends[thread], touched.order[thread], touched.factors, source,
+        touched.source_of, touched.gradients[thread],
+    )  # fmt: skip
+
+
+@outlined
+def _catch_up(training, touched, table, parameters, means, squares, numbers, thread):
+    catch_up(
+        parameters, means, squares, training.moved[table], touched.distinct[thread], touched.found[thread, 0],
+        numbers.step, numbers.rate, numbers.epsilon,
+    )  # fmt: skip
+
+
+# --- there ----------------------------------------------------------------------------------------------
+
+
+@outlined
+def pass_forward(weights, states, own, text, batch, steps, size, dropped, bias, thread, threads, counter):
+    """From words to y. size: of a word's vector."""
+    layers, units = states.x.shape[0], weights.u.shape[2]
+    first, last = _share(batch * steps, thread, threads)
+    _begin(states, text.keep, batch, thread, threads)
+    look_up(weights.embedding, text.ids, states.x[0], first, last)
+    if dropped:
+        drop(states.x[0], states.x[0], size, text.positions, text.keys[0], dropped, first, last)
+    meet(counter, threads)
+    for layer in range(layers):
         lstm.forward(
-            states.x[layer], size if layer == 0 else units, weights.w[layer], weights.u[layer], weights.b[layer],
-            states.z[layer], states.h[layer], states.c[layer], states.out[layer], keep, batch, steps,
+            states.x[layer], units if layer else size, weights.w[layer], weights.u[layer], weights.b[layer],
+            states.z[layer], states.h[layer], states.c[layer], states.out[layer], text.keep, batch, steps,
             own.panels[thread], own.panels[thread + 1], counter, threads,
         )  # fmt: skip
-        if layer + 1 < states.x.shape[0]:
-            drop(states.out[layer], states.x[layer + 1], units, positions, keys[layer + 1], dropped, first, last)
+        target = states.x[layer + 1] if layer + 1 < layers else states.y
+        drop(states.out[layer], target, units, text.positions, text.keys[layer + 1], dropped, first, last)
+        if layer + 1 < layers:
             meet(counter, threads)
-    drop(states.out[states.x.shape[0] - 1], states.y, units, positions, keys[states.x.shape[0]], dropped, first, last)
     for row in range(first, last):
         states.y[row, units] = bias
 
@@ -95,8 +239,8 @@ def _begin(states, keep, batch, thread, threads):
     for row in range(first, last):
         if keep[row] == 0:
             for layer in range(states.h.shape[0]):
-                states.h[layer][row, :] = 0
-                states.c[layer][row, :] = 0
+                states.h[layer, row, :] = 0
+                states.c[layer, row, :] = 0
 
 
 @outlined
@@ -105,217 +249,141 @@ def _carry(states, rows, batch, thread, threads):
     first, last = _share(batch, thread, threads)
     for layer in range(states.h.shape[0]):
         for row in range(first, last):
-            for unit in range(states.h[layer].shape[1]):
-                states.h[layer][row, unit] = states.h[layer][rows + row, unit]
-                states.c[layer][row, unit] = states.c[layer][rows + row, unit]
+            for unit in range(states.h.shape[2]):
+                states.h[layer, row, unit] = states.h[layer, rows + row, unit]
+                states.c[layer, row, unit] = states.c[layer, rows + row, unit]
 
 
-@kernel
-def train(
-    weights, gradients, means, squares, moved, back, own, states, way, scoring, inputs, outputs, sampling, numbers,
-    keys, noise_key, ids, targets, positions, noise_positions, keep, thread, threads, counter,
-):  # fmt: skip
-    """Train on one minibatch; returns this thread's part of the loss, and the norm of the whole gradient.
-
-    If the norm is not a number, nothing is moved. means, squares: moments of the gradients; moved: the steps at which
-    rows of the two tables were last moved.
-    """
-    batch, rows = numbers.batch, numbers.batch * numbers.steps
-    k, mode = numbers.k, numbers.mode
-    first, last = _share(rows, thread, threads)
-    block, last_block = own.blocks[thread], own.blocks[thread + 1]
-    begin, end = block * BLOCK, min(last_block * BLOCK, weights.output.shape[0])
-    panel, last_panel = own.panels[thread], own.panels[thread + 1]
-    layers = weights.w.shape[0]
-
-    # Which rows of the tables are touched.
-    groups = 0
-    if mode == TOKEN:
-        words = sampling.words.reshape(-1, k + 1)
-        draw_noise(sampling.table, noise_key, noise_positions, words, k, first, last)
-        for row in range(first, last):
-            words[row, k] = targets[row]
-        places = rows * (k + 1)
-    elif mode == SHARED:
-        groups = -(-rows // numbers.group_rows)
-        noise = sampling.words[: groups * k].reshape(groups, k)
-        if thread == 0:
-            draw_noise(sampling.table, noise_key, noise_positions, noise, k, 0, groups)
-            for at in range(groups * k):
-                outputs.factors[at] = 1
-                outputs.source_of[at] = states.y.shape[0] + at
-            for row in range(rows):
-                sampling.words[groups * k + row] = targets[row]
-                outputs.source_of[groups * k + row] = row
-        places = groups * k + rows
-    else:
-        places = 0
-    group(ids[:rows], inputs.slot_of, inputs.distinct[thread], inputs.ends[thread], inputs.order[thread],
-          inputs.found[thread], thread, threads)  # fmt: skip
-    meet(counter, threads)
-    if mode != SOFTMAX:
-        group(sampling.words[:places], outputs.slot_of, outputs.distinct[thread], outputs.ends[thread],
-              outputs.order[thread], outputs.found[thread], thread, threads)  # fmt: skip
-    if numbers.exact:
-        catch_up(weights.embedding, means.embedding, squares.embedding, moved[0], inputs.distinct[thread],
-                 inputs.found[thread, 0], numbers.step, numbers.rate, numbers.epsilon)  # fmt: skip
-        if mode != SOFTMAX:
-            catch_up(weights.output, means.output, squares.output, moved[1], outputs.distinct[thread],
-                     outputs.found[thread, 0], numbers.step, numbers.rate, numbers.epsilon)  # fmt: skip
-        meet(counter, threads)
-
-    pass_forward(
-        weights, states, own, numbers.size, numbers.dropped, numbers.bias, keys, ids, positions, keep,
-        batch, numbers.steps, thread, threads, counter,
-    )  # fmt: skip
-
-    # The loss, and the gradients of y and of the output table.
-    total = 0.0
-    if mode == TOKEN:
-        loss = token_loss(
-            states.y, weights.output, sampling.offsets, words, numbers.scale, outputs.factors.reshape(-1, k + 1),
-            way.d_y, first, last,
-        )  # fmt: skip
-        meet(counter, threads)
-    elif mode == SHARED:
-        noise_first, noise_last = _share(groups * k, thread, threads)
-        pack_noise(weights.output, noise, sampling.noise_rows, sampling.packed, noise_first, noise_last)
-        meet(counter, threads)
-        loss = shared_loss(
-            states.y, weights.output, sampling.offsets, targets, noise, sampling.noise_rows, sampling.packed,
-            numbers.scale, sampling.scores, outputs.factors[groups * k :], way.d_y, numbers.group_rows, first, last,
-        )  # fmt: skip
-        meet(counter, threads)
-        column, last_column = _share(states.y.shape[1] // LANES, thread, threads)
-        shared_gradients(
-            states.y, sampling.scores, k, numbers.group_rows, rows, sampling.source[states.y.shape[0] :],
-            column, last_column,
-        )  # fmt: skip
-        meet(counter, threads)
-    else:
-        loss = 0.0
-        meet(counter, threads)
-        at_once = sampling.all_scores.shape[1]
-        for row in range(0, rows, at_once):
-            count = min(at_once, rows - row)
-            softmax_scores(
-                states.y, row, count, weights.output, sampling.offsets, targets, block, last_block,
-                scoring.packed[thread], sampling.all_scores, sampling.tops, scoring.highest[thread],
-                scoring.sums[thread], scoring.target_scores,
-            )  # fmt: skip
-            meet(counter, threads)
-            loss += softmax_gradients(
-                states.y, row, count, weights.output, targets, block, last_block, numbers.scale, sampling.all_scores,
-                sampling.tops, scoring.highest, scoring.sums, scoring.target_scores, gradients.output,
-                sampling.parts[thread],
-            )  # fmt: skip
-            meet(counter, threads)
-            part, last_part = _share(count, thread, threads)
-            add_parts(sampling.parts, way.d_y, row, part, last_part)
-            meet(counter, threads)
-        total += lstm.squares_of(gradients.output, begin, end)
-    if mode != SOFTMAX:
-        total += gather(
-            outputs.found[thread, 0], outputs.ends[thread], outputs.order[thread], outputs.factors, sampling.source,
-            outputs.source_of, outputs.gradients[thread],
-        )  # fmt: skip
-
-    # The way back through the layers.
-    units = weights.u.shape[2]
-    drop(way.d_y, way.d_out, units, positions, keys[layers], numbers.dropped, first, last)
-    meet(counter, threads)
-    for layer in range(layers - 1, -1, -1):
-        d_out = way.d_out if layer == layers - 1 else way.d_x[layer + 1]
-        width = numbers.size if layer == 0 else units
-        lstm.backward(
-            states.z[layer], states.c[layer], d_out, back.u[layer], own.back[thread], way.d_later[thread],
-            way.d_c[thread], keep, batch, numbers.steps, panel, last_panel, counter, threads,
-        )  # fmt: skip
-        total += lstm.weight_gradients(
-            states.x[layer], width, states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
-            gradients.b[layer], rows, panel, last_panel,
-        )  # fmt: skip
-        lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], width, first, last)
-        if numbers.dropped:
-            drop(way.d_x[layer], way.d_x[layer], width, positions, keys[layer], numbers.dropped, first, last)
-        meet(counter, threads)
-    total += gather(
-        inputs.found[thread, 0], inputs.ends[thread], inputs.order[thread], inputs.factors, way.d_x[0],
-        inputs.source_of, inputs.gradients[thread],
-    )  # fmt: skip
-
-    # The norm, and the move.
-    way.squares[thread, 0] = total
-    meet(counter, threads)
-    norm = 0.0
-    for other in range(threads):
-        norm += way.squares[other, 0]
-    norm = math.sqrt(norm)
-    if rows > 0 and math.isfinite(norm):  # with no rows, it was called to be compiled
-        _move(weights, gradients, means, squares, moved, inputs, outputs, numbers, norm, panel, last_panel, begin, end,
-              thread)  # fmt: skip
-        _carry(states, rows, batch, thread, threads)
-        for layer in range(layers):
-            lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], panel, last_panel)
-            lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, panel, last_panel)
-    meet(counter, threads)
-    return loss, norm
+# --- the loss, with the gradients of y and of the output table --------------------------------------------
 
 
 @outlined
-def _move(
-    weights, gradients, means, squares, moved, inputs, outputs, numbers, norm, panel, last_panel, begin, end, thread
-):  # fmt: skip
-    kind, epsilon = numbers.kind, numbers.epsilon
+def _sampled_loss(training, text, numbers, rows, thread, threads, counter):
+    """This thread's part of the loss, and the sum of the squares of its gradients of the output table."""
+    sampling, outputs, y, d_y = training.sampling, training.outputs, training.states.y, training.way.d_y
+    output, k = training.weights.output, numbers.k
+    first, last = _share(rows, thread, threads)
+    if numbers.mode == TOKEN:
+        loss = token_loss(
+            y, output, sampling.offsets, sampling.words.reshape(-1, k + 1), numbers.scale,
+            outputs.factors.reshape(-1, k + 1), d_y, first, last,
+        )  # fmt: skip
+    else:
+        noise_words = -(-rows // numbers.group_rows) * k
+        noise = sampling.words[:noise_words].reshape(-1, k)
+        first_noise, last_noise = _share(noise_words, thread, threads)
+        pack_noise(output, noise, sampling.noise_rows, sampling.packed, first_noise, last_noise)
+        meet(counter, threads)
+        loss = shared_loss(
+            y, output, sampling.offsets, text.targets, noise, sampling.noise_rows, sampling.packed, numbers.scale,
+            sampling.scores, outputs.factors[noise_words:], d_y, numbers.group_rows, first, last,
+        )  # fmt: skip
+        meet(counter, threads)
+        column, last_column = _share(y.shape[1] // LANES, thread, threads)
+        d_noise = sampling.source[y.shape[0] :]
+        shared_gradients(y, sampling.scores, k, numbers.group_rows, rows, d_noise, column, last_column)
+    meet(counter, threads)
+    return loss, _gather(outputs, sampling.source, thread)
+
+
+@outlined
+def _softmax_loss(training, text, numbers, rows, thread, threads, counter):
+    """The same over all words; some rows at a time, as many as there is room for scores."""
+    sampling, scoring, y = training.sampling, training.scoring, training.states.y
+    output, d_output = training.weights.output, training.gradients.output
+    block, last_block = training.own.blocks[thread], training.own.blocks[thread + 1]
+    loss = 0.0
+    meet(counter, threads)
+    at_once = sampling.all_scores.shape[1]
+    for row in range(0, rows, at_once):
+        count = min(at_once, rows - row)
+        softmax_scores(
+            y, row, count, output, sampling.offsets, text.targets, block, last_block, scoring.packed[thread],
+            sampling.all_scores, sampling.tops, scoring.highest[thread], scoring.sums[thread], scoring.target_scores,
+        )  # fmt: skip
+        meet(counter, threads)
+        loss += softmax_gradients(
+            y, row, count, output, text.targets, block, last_block, numbers.scale, sampling.all_scores, sampling.tops,
+            scoring.highest, scoring.sums, scoring.target_scores, d_output, sampling.parts[thread],
+        )  # fmt: skip
+        meet(counter, threads)
+        first, last = _share(count, thread, threads)
+        add_parts(sampling.parts, training.way.d_y, row, first, last)
+        meet(counter, threads)
+    total = 0.0
+    for word in range(block * BLOCK, min(last_block * BLOCK, output.shape[0])):
+        total += sum_of_squares(d_output, word)
+    return loss, total
+
+
+# --- and back -------------------------------------------------------------------------------------------
+
+
+@outlined
+def _pass_back(training, text, numbers, rows, thread, threads, counter):
+    """From the gradient of y to those of the layers and of the embedding; returns the sum of their squares."""
+    weights, gradients, states, way = training.weights, training.gradients, training.states, training.way
+    own, back, dropped = training.own, training.back, numbers.dropped
+    panel, last_panel = own.panels[thread], own.panels[thread + 1]
+    layers, units = weights.w.shape[0], weights.u.shape[2]
+    first, last = _share(rows, thread, threads)
+    total = 0.0
+    drop(way.d_y, way.d_out, units, text.positions, text.keys[layers], dropped, first, last)
+    meet(counter, threads)
+    for layer in range(layers - 1, -1, -1):
+        d_out = way.d_out if layer == layers - 1 else way.d_x[layer + 1]
+        inputs = units if layer else numbers.size
+        lstm.backward(
+            states.z[layer], states.c[layer], d_out, back.u[layer], own.back[thread], way.d_later[thread],
+            way.d_c[thread], text.keep, numbers.batch, numbers.steps, panel, last_panel, counter, threads,
+        )  # fmt: skip
+        total += lstm.weight_gradients(
+            states.x[layer], inputs, states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
+            gradients.b[layer], rows, panel, last_panel,
+        )  # fmt: skip
+        lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], inputs, first, last)
+        if dropped:
+            drop(way.d_x[layer], way.d_x[layer], inputs, text.positions, text.keys[layer], dropped, first, last)
+        meet(counter, threads)
+    return total + _gather(training.inputs, way.d_x[0], thread)
+
+
+@outlined
+def _move(training, numbers, norm, thread):
+    """Move what belongs to this thread along the gradient, which is shortened to the length `clip`."""
+    weights, gradients, means, squares = training.weights, training.gradients, training.means, training.squares
+    own, back, kind, epsilon = training.own, training.back, numbers.kind, numbers.epsilon
+    first, last = own.panels[thread], own.panels[thread + 1]
     scale = np.float32(numbers.clip / norm if norm > numbers.clip else 1.0)
-    rate = np.float32(numbers.rate)
-    if kind == 2:
-        rate = np.float32(numbers.rate * math.sqrt(1 - 0.999**numbers.step) / (1 - 0.9**numbers.step))
+    rate = rate_of(kind, numbers.rate, numbers.step)
     for layer in range(weights.w.shape[0]):
-        for arrays in (
+        for p, g, m, v in (
             (weights.w[layer], gradients.w[layer], means.w[layer], squares.w[layer]),
             (weights.u[layer], gradients.u[layer], means.u[layer], squares.u[layer]),
         ):
-            p, g, m, v = arrays
             panels = p.shape[0]
             move_panels(
                 kind, p.reshape(panels, -1), g.reshape(panels, -1), m.reshape(panels, -1), v.reshape(panels, -1),
-                scale, rate, epsilon, panel, last_panel,
+                scale, rate, epsilon, first, last,
             )  # fmt: skip
         move_panels(
             kind, weights.b[layer], gradients.b[layer], means.b[layer], squares.b[layer], scale, rate, epsilon,
-            panel, last_panel,
+            first, last,
         )  # fmt: skip
+        lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], first, last)
+        lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, first, last)
+    inputs, outputs = training.inputs, training.outputs
     move_rows(
         kind, weights.embedding, inputs.distinct[thread], inputs.found[thread, 0], inputs.gradients[thread],
-        means.embedding, squares.embedding, moved[0], numbers.step, scale, rate, epsilon,
+        means.embedding, squares.embedding, training.moved[0], numbers.step, scale, rate, epsilon,
     )  # fmt: skip
     if numbers.mode == SOFTMAX:
+        begin, end = own.blocks[thread] * BLOCK, min(own.blocks[thread + 1] * BLOCK, weights.output.shape[0])
         move_panels(
             kind, weights.output, gradients.output, means.output, squares.output, scale, rate, epsilon, begin, end
         )
     else:
         move_rows(
             kind, weights.output, outputs.distinct[thread], outputs.found[thread, 0], outputs.gradients[thread],
-            means.output, squares.output, moved[1], numbers.step, scale, rate, epsilon,
+            means.output, squares.output, training.moved[1], numbers.step, scale, rate, epsilon,
         )  # fmt: skip
-
-
-@kernel
-def score(
-    weights, own, states, scoring, offsets, size, bias, keys, ids, targets, positions, keep, batch, steps,
-    thread, threads, counter,
-):  # fmt: skip
-    """The scores of the targets, and this thread's part of log Z, for one minibatch without dropout."""
-    rows = batch * steps
-    pass_forward(
-        weights, states, own, size, 0, bias, keys, ids, positions, keep, batch, steps, thread, threads, counter
-    )
-    meet(counter, threads)
-    log_normalisers(
-        states.y, rows, weights.output, offsets, targets, own.blocks[thread], own.blocks[thread + 1],
-        scoring.packed[thread], scoring.scores[thread], scoring.highest[thread], scoring.sums[thread],
-        scoring.target_scores,
-    )  # fmt: skip
-    _carry(states, rows, batch, thread, threads)
-    meet(counter, threads)

@@ -1,0 +1,74 @@
+"""The arrays that a training needs, made for its settings."""
+
+import numpy as np
+
+from neglm_cli.lm.cpu import arrays
+from neglm_cli.lm.cpu.arrays import Shares, Weights
+from neglm_cli.lm.cpu.product import PANEL
+from neglm_cli.lm.cpu.softmax import BLOCK
+from neglm_cli.lm.cpu.step import SHARED, SOFTMAX, TOKEN, Sampling, Training
+from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.lm.settings import Settings
+
+SOFTMAX_ROOM = 1 << 24  # scores that are held at once, unless one row has more
+SAMPLED_ROWS = 64  # of which log Z is looked at while training
+
+
+def mode_of(settings: Settings) -> int:
+    return SOFTMAX if settings.loss == "softmax" else TOKEN if settings.noise == "token" else SHARED
+
+
+def group_rows(settings: Settings) -> int:
+    """Rows that share noise words, where they are shared."""
+    return settings.batch if settings.noise == "step" else settings.batch * settings.bptt
+
+
+def training_arrays(
+    shape: Shape, settings: Settings, weights: Weights, own: Shares, noise_table: np.ndarray, offsets: np.ndarray
+) -> Training:
+    threads, mode = settings.threads, mode_of(settings)
+    rows, k = settings.batch * settings.bptt, settings.k
+    noise_words = {TOKEN: rows * k, SHARED: rows // group_rows(settings) * k, SOFTMAX: 0}[mode]
+    places = {TOKEN: noise_words + rows, SHARED: noise_words + rows, SOFTMAX: 1}[mode]
+    source_of = np.repeat(np.arange(rows), k + 1) if mode == TOKEN else np.zeros(places)
+    sampling = _sampling(shape, settings, mode, noise_words if mode == SHARED else 0, places, noise_table, offsets)
+    gradients = arrays.weights_like(weights, tables=False)
+    if mode == SOFTMAX:
+        gradients = gradients._replace(output=arrays.zeros(*weights.output.shape))
+    return Training(
+        weights,
+        gradients,
+        arrays.weights_like(weights, tables=settings.moments > 1),
+        arrays.weights_like(weights, tables=settings.moments > 0),
+        np.zeros((2, shape.words if settings.moments > 1 else 1), np.int32),
+        arrays.transposed(shape, own),
+        own,
+        arrays.states(shape, settings.batch, settings.bptt, sampling.source[:rows]),
+        arrays.way(shape, settings.batch, settings.bptt, own),
+        arrays.scoring(shape, rows if mode == SOFTMAX else SAMPLED_ROWS, threads),
+        arrays.touched(shape.words, rows, padded(shape.embedding), np.arange(rows), threads),
+        arrays.touched(shape.words, places, padded(shape.hidden + 1), source_of, threads),
+        sampling,
+    )
+
+
+def _sampling(
+    shape: Shape, settings: Settings, mode: int, shared: int, places: int, table: np.ndarray, offsets: np.ndarray
+) -> Sampling:
+    """`shared`: how many shared noise words a minibatch has."""
+    rows, width, k = settings.batch * settings.bptt, padded(shape.hidden + 1), settings.k
+    panels = -(-k // PANEL)
+    blocks = -(-shape.words // BLOCK) if mode == SOFTMAX else 1
+    at_once = min(rows, max(1, SOFTMAX_ROOM // shape.words)) if mode == SOFTMAX else 1
+    return Sampling(
+        table,
+        offsets,
+        np.zeros(places, np.int32),
+        arrays.zeros(rows + shared, width),
+        arrays.zeros(max(shared, 1), width),
+        arrays.zeros(max(shared // k, 1) * panels, width, PANEL),
+        arrays.zeros(rows if mode == SHARED else 1, panels * PANEL),
+        arrays.zeros(blocks, at_once, BLOCK),
+        arrays.zeros(blocks, at_once),
+        arrays.zeros(settings.threads, at_once, width),
+    )
