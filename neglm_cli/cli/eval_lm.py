@@ -19,7 +19,7 @@ DIGITS = 6
 def evaluate_texts(path: str, tests: list[str], per_line: bool, threads: int | None, json: bool) -> None:
     from dataclasses import replace
 
-    from neglm_cli.lm.cpu.device import CpuDevice
+    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.text.source import open_corpus
 
@@ -28,6 +28,7 @@ def evaluate_texts(path: str, tests: list[str], per_line: bool, threads: int | N
     model = LanguageModel.load(path)
     if not model.finished:
         console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
+    load_kernels(training=False)
     settings = replace(model.settings, threads=thread_count(threads))
     device = CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
     try:

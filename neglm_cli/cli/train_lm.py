@@ -437,6 +437,8 @@ def train_lm(
     check_writable(model)
     one_blas_thread()
     console.announce_compiling()
+    from neglm_cli.lm.cpu.device import load_kernels
+
     with ExitStack() as copies:
         if resume:
             job = resumed_job(model, given, corpus or [], valid or [], cache, copies)
@@ -447,6 +449,7 @@ def train_lm(
             job = new_job(corpus or [], vocab, valid or [], settings, words, cache, copies, empty=dry_run)
         copies.callback(job.device.close)
         _keep_inputs(model, log, [file["path"] for file in [*job.files, *job.valid_files]])
+        load_kernels(training=True)
         if dry_run:
             from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
 

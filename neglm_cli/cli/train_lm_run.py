@@ -71,7 +71,6 @@ class Run:
         from neglm_cli.lm.trainer import EpochEnd
 
         job, trainer = self._job, self._job.trainer()
-        job.device.warm_up()
         before = job.progress.words
         with Progress("training", trainer.total, "K words", before) as progress:
             self._progress = progress

@@ -12,7 +12,7 @@ from neglm_cli.lm.cpu.softmax import log_normalisers
 from neglm_cli.lm.cpu.step import Numbers, Text, score, train
 from neglm_cli.lm.cpu.training import SAMPLED_ROWS, group_rows, mode_of, training_arrays
 from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
-from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -92,13 +92,11 @@ class CpuDevice:
             lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
             lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
 
-    def warm_up(self) -> None:
-        """Load or compile the kernels, which takes a while: what is timed then is training."""
-        nothing = np.empty((self.settings.batch, 0), np.int32)
-        self.train(Minibatch(nothing, nothing, nothing.astype(np.uint64), 0, 0, 1, 0.0)).result()
-        self.log_z()
-
     def train(self, minibatch: Minibatch) -> PendingMinibatch:
+        parts = self.team.start(train, *self._arguments(minibatch))
+        return PendingMinibatch(parts, minibatch.inputs.size)
+
+    def _arguments(self, minibatch: Minibatch) -> tuple[Any, ...]:
         settings = self.settings
         batch, steps = minibatch.inputs.shape
         numbers = Numbers(
@@ -109,7 +107,7 @@ class CpuDevice:
             np.float32(EPSILON),
         )  # fmt: skip
         text = self.text(*minibatch[:3], minibatch.epoch, minibatch.number)
-        return PendingMinibatch(self.team.start(train, self._training, text, numbers), batch * steps)
+        return self._training, text, numbers
 
     def text(
         self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
@@ -238,16 +236,33 @@ class CpuScorer:
         self._room = arrays.scoring(device.shape, steps, device.team.threads)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        device, room = self._device, self._room
         batch, steps = inputs.shape
+        self._device.team.run(score, *self.arguments(inputs, targets))
+        log_z = _log_z(self._room, batch * steps)
+        scores = self._room.target_scores[: batch * steps] - log_z
+        return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+    def arguments(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[Any, ...]:
+        device = self._device
         text = device.text(inputs, targets, np.zeros(inputs.shape, np.uint64))
-        device.team.run(
-            score, device.weights, device.own, self._states, room, device.logit_offsets, text, batch, steps,
+        return (
+            device.weights, device.own, self._states, self._room, device.logit_offsets, text, *inputs.shape,
             device.shape.embedding, device.bias,
         )  # fmt: skip
-        log_z = _log_z(room, batch * steps)
-        scores = room.target_scores[: batch * steps] - log_z
-        return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+
+def load_kernels(training: bool) -> None:
+    """Load or compile the kernels, which takes a while: so that what is timed then is work, and in this thread, where
+    it can be interrupted. It is done with the smallest model there is, and no text."""
+    settings = Settings(k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1)
+    device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), settings, np.ones(3), 0)
+    nothing, no_positions = np.empty((1, 0), np.int32), np.empty((1, 0), np.uint64)
+    if training:
+        device.prepare_training()
+        minibatch = Minibatch(nothing, nothing, no_positions, 0, 0, 1, 0.0)
+        train(*device._arguments(minibatch), 0, 1, device.team.counter)
+    score(*CpuScorer(device, 1).arguments(nothing, nothing), 0, 1, device.team.counter)
+    device.close()
 
 
 def _bytes(arrays_: Any) -> int:
