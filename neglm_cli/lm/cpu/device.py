@@ -44,6 +44,11 @@ class Team:
         for future in self.start(function, *arguments):
             future.result()
 
+    def run_here(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """On the thread that calls it, if that is the whole team."""
+        assert self.threads == 1
+        function(*arguments, 0, 1, self.counter)
+
     def close(self) -> None:
         for member in self._members:
             member.shutdown()
@@ -260,8 +265,8 @@ def load_kernels(training: bool) -> None:
     if training:
         device.prepare_training()
         minibatch = Minibatch(nothing, nothing, no_positions, 0, 0, 1, 0.0)
-        train(*device._arguments(minibatch), 0, 1, device.team.counter)
-    score(*CpuScorer(device, 1).arguments(nothing, nothing), 0, 1, device.team.counter)
+        device.team.run_here(train, *device._arguments(minibatch))
+    device.team.run_here(score, *CpuScorer(device, 1).arguments(nothing, nothing))
     device.close()
 
 
