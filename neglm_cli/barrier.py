@@ -7,7 +7,7 @@ from numba.extending import intrinsic
 
 from neglm_cli.kernels import inlined
 
-PATIENCE = 2_000  # looks at the counter before the processor is given away
+PATIENCE = 50_000  # looks at the counter, about 0.1 ms, before the processor is given away: to whom, one cannot choose
 
 
 @intrinsic
