@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.output import STANDARD_STREAM
+from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
 
 if TYPE_CHECKING:
     from neglm_cli.text.source import Corpus
@@ -17,20 +17,34 @@ PARTIAL = ".partial"  # behind the name of the output: the state of a training t
 COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
 
 
+def has_vocabulary(vocab: str | None) -> bool:
+    """Whether a vocabulary is named or lies here, so that no text has to be counted."""
+    return vocab is not None or os.path.exists(DEFAULT_VOCABULARY)
+
+
+def state_beside(output: str) -> str:
+    """Where the state of a training is kept; nowhere if its output is no file."""
+    return output + PARTIAL if is_place_for_file(output) else ""
+
+
 class Named:
     """Files that the user named. A pipe can be read once, and training reads its text once an epoch and once to count
     it: so it is copied."""
 
     def __init__(self, paths: list[str], copies: ExitStack) -> None:
-        from neglm_cli.store.container import seekable
-
         self._paths = paths
         self._pipes = {
             path for path in paths if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))
         }
-        self.readable = [
-            copies.enter_context(seekable(path)).location if path in self._pipes else path for path in paths
-        ]
+        self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
+
+    def _copied(self, path: str, copies: ExitStack) -> str:
+        from neglm_cli.store.container import seekable
+
+        copy = copies.enter_context(seekable(path))
+        if not os.path.getsize(copy.location):
+            raise NeglmError(f"{copy.name} is empty: there are no words to read")
+        return copy.location
 
     @property
     def any_pipe(self) -> bool:
@@ -59,7 +73,7 @@ def find_vocabulary(
     from neglm_cli.text.source import open_corpus
     from neglm_cli.text.vocabulary import Vocabulary, build
 
-    if vocab is None and not os.path.exists(DEFAULT_VOCABULARY):
+    if not has_vocabulary(vocab):
         if not readable:
             raise NeglmError(
                 f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"

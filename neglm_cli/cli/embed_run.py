@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import PARTIAL
+from neglm_cli.cli.corpora import state_beside
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
@@ -23,7 +23,7 @@ CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time t
 
 def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
     """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
-    state = "" if output in STANDARD_OUTPUT else output + PARTIAL
+    state = state_beside(output)
     if state and not job.done and os.path.exists(state):
         console.note(
             f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"

@@ -122,7 +122,8 @@ def evaluate(
 
     Texts: the perplexity is exact and normalised over the vocabulary, ends of line are predicted like words, and a
     text begins as behind the end of a line. Words out of the vocabulary count as <unk>; the second figure leaves them
-    out. The unnormalised perplexity takes the model's scores for log-probabilities as they are; log Z, what is missing
+    out. The unnormalised perplexity takes the model's logits for log-probabilities as they are (for neglm these
+    have log k in them: see neglm train-lm); log Z, what is missing
     to normalise them, is given with its standard deviation: 0 ± 0 would be a model that normalises itself. The unigram
     model predicts by the vocabulary's counts alone.
 
@@ -141,6 +142,8 @@ def evaluate(
         raise typer.BadParameter("standard input (-) can be read only once.")
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
+    if test and (restrict is not None or fold_case):
+        raise typer.BadParameter("--restrict and --fold-case are for --similarity and --analogy.")
     if per_line and not test:
         raise typer.BadParameter("--per-line is for --test.")
     one_blas_thread()

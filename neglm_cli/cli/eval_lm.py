@@ -64,7 +64,9 @@ def _evaluate(
     if not tally.tokens:
         raise NeglmError(f"{corpus.name} has no words: there is nothing to predict")
     if tally.words and tally.oov == tally.words:
-        raise NeglmError(f"none of the words of {corpus.name} is in the vocabulary of {model.name}")
+        console.note(f"none of the words of {corpus.name} is in the vocabulary of {model.name}")
+    if corpus.sources[0].plain:
+        text_bytes = corpus.sources[0].size  # without a newline that the file does not have
     return _figures(tally, text_bytes) | {
         "file": test,
         "model": model.name,

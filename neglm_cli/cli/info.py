@@ -90,7 +90,7 @@ def _as_text(stored: "Stored") -> str:
             lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
     for name, array in sorted(stored.tensors.items()):
         shape = " × ".join(f"{length:,}" for length in array.shape)
-        lines.append(f"  {name:<16}{array.dtype} {shape}")
+        lines.append(f"  {name:<15} {array.dtype} {shape}")
     for file in stored.fields.get("corpus", []):
         path = path_from(stored.path, file["path"])
         state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"

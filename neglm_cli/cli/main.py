@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     except NeglmError as error:
         _explain(str(error))
     except MemoryError:
-        _explain("there is not enough memory: close other programs, or ask for less (--threads, --size, --memory)")
+        _explain("there is not enough memory: close other programs, or ask for less")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE

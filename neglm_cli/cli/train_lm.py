@@ -1,5 +1,6 @@
 """`neglm train-lm`: a language model from text."""
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Literal
@@ -8,7 +9,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, has_vocabulary, state_beside
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -23,12 +24,15 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     refuse_overwriting,
 )
-from neglm_cli.cli.train_lm_jobs import new_job, resumed_job, settings_of
+from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
+from neglm_cli.cli.train_lm_jobs import new_job, new_texts, resumed_job, settings_of
 from neglm_cli.cli.train_lm_run import Log, Run, as_text
+from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 WORDS_OF_1B = 64_000
 DEFAULT_MODEL = "model.safetensors"
+MOST = 1000  # of a number that parameters start with, or that is added to scores
 
 
 @subcommand(
@@ -174,6 +178,7 @@ def train_lm(
         int | None,
         typer.Option(
             min=1,
+            max=100_000,
             help="Units of each LSTM layer.",
             show_default="300, the paper's; 1b: 512",
             metavar="N",
@@ -195,6 +200,7 @@ def train_lm(
         int | None,
         typer.Option(
             min=1,
+            max=100_000,
             help="Dimensions of a word's vector.",
             show_default="as many as hidden units, as in Chainer's PTB example",
             metavar="N",
@@ -248,6 +254,7 @@ def train_lm(
         int | None,
         typer.Option(
             min=1,
+            max=10_000_000,
             help="Rows of a minibatch, each of which walks a stretch of the text.",
             show_default="20, the paper's; 1b: 1000",
             metavar="N",
@@ -258,6 +265,7 @@ def train_lm(
         int | None,
         typer.Option(
             min=1,
+            max=1_000_000,
             help="Steps of a minibatch: how far gradients go back. The state is carried on.",
             show_default="20, the paper's",
             metavar="N",
@@ -417,13 +425,14 @@ def train_lm(
     time does not depend on the size of the vocabulary (but for softmax).
 
     While it trains, the state is written to the model's name with .partial behind it, once a minute or so, after each
-    epoch and when it is interrupted. With --valid the model itself is written after each epoch that is the best so
-    far, else at the end. A training that diverges is stopped, and leaves what was written before.
+    epoch and when it is interrupted; a new training of that name is refused while it is there. With --valid the model
+    is written after each epoch that is the best so far, else at the end. A training that diverges is stopped, and
+    leaves what was written before.
 
     LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
     learning_rate; progress has loss (nats per word since the last report), gradient_norm, log_z_mean and log_z_std
-    (of some words of the last minibatch); epoch has loss (of the epoch), valid_perplexity and best. A training that
-    goes on adds to the file: where a step occurs twice, the later line counts.
+    (of some words of the last minibatch); epoch has loss (of the epoch) and, with --valid, valid_perplexity and
+    best. A training that goes on adds to the file: where a step occurs twice, the later line counts.
     """
     given = {
         "loss": loss, "k": k, "noise_alpha": noise_alpha, "noise": noise, "log_z": log_z, "bias_init": bias_init,
@@ -433,7 +442,8 @@ def train_lm(
         "reset_at_eos": reset_at_eos or None, "patience": patience, "seed": seed, "threads": threads,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
-    _check_usage(given, corpus or [], vocab, valid or [], resume, dry_run, model, log)
+    words = {"min_count": min_count, "max_size": max_size}
+    _check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
     check_writable(model)
     one_blas_thread()
     console.announce_compiling()
@@ -444,50 +454,73 @@ def train_lm(
             job = resumed_job(model, given, corpus or [], valid or [], cache, copies)
         else:
             limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
-            words = {"min_count": min_count or 1, "max_size": limit}
             settings = settings_of(preset, given)
-            job = new_job(corpus or [], vocab, valid or [], settings, words, cache, copies, empty=dry_run)
+            counted = {"min_count": min_count or 1, "max_size": limit}
+            texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
+            _keep_inputs(model, log, [file["path"] for file in [*texts.files, *texts.valid_files]])
+            if dry_run:
+                expected = estimate(texts, settings)
+                console.json(expected) if json else console.result(estimate_as_text(expected))
+                return
+            job = new_job(texts, settings)
         copies.callback(job.device.close)
-        _keep_inputs(model, log, [file["path"] for file in [*job.files, *job.valid_files]])
         load_kernels(training=True)
-        if dry_run:
-            from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
-
-            expected = estimate(job)
-            console.json(expected) if json else console.result(estimate_as_text(expected))
-            return
         with Log(log, goes_on=resume) as reports:
             summary = Run(job, model, checkpoint, reports).train()
     console.summary(summary, as_text(summary), model, json)
 
 
 def _check_usage(
-    given: dict[str, Any], corpus: list[str], vocab: str | None, valid: list[str], resume: bool, dry_run: bool,
-    model: str, log: str | None,
+    given: dict[str, Any], preset: str, words: dict[str, Any], corpus: list[str], vocab: str | None,
+    valid: list[str], resume: bool, dry_run: bool, model: str, log: str | None,
 ) -> None:  # fmt: skip
-    for name in ("lr", "clip"):
-        if name in given and not 0 < given[name] < float("inf"):
-            raise typer.BadParameter(f"--{name} {given[name]:g} must be a number above 0.")
-    for name in ("noise_alpha", "log_z", "bias_init", "init", "init_output", "decay", "dropout"):
-        if not abs(given.get(name, 0)) < float("inf"):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a finite number.")
-    if "log_z" in given and given.get("loss") != "nce":
-        raise typer.BadParameter("--log-z is for --loss nce.")
-    if "bias_init" in given and given.get("loss", "neglm") in ("neglm", "neg"):
-        raise typer.BadParameter(f"--bias-init is for losses with a bias: {given.get('loss', 'neglm')} has none.")
-    if "patience" in given and not valid and not resume:
-        raise typer.BadParameter("--patience needs a text to validate on: give one with --valid.")
+    _check_numbers(given)
+    loss = given.get("loss", "neglm")
+    if not resume:
+        if "log_z" in given and loss != "nce":
+            raise typer.BadParameter("--log-z is for --loss nce.")
+        if "bias_init" in given and loss in ("neglm", "neg"):
+            raise typer.BadParameter(f"--bias-init is for losses with a bias: {loss} has none.")
+        if "adam" in given and given.get("optimizer", "adam" if preset == "1b" else "sgd") != "adam":
+            raise typer.BadParameter("--adam is for --optimizer adam.")
+        if "patience" in given and not valid:
+            raise typer.BadParameter("--patience needs a text to validate on: give one with --valid.")
+    for name, value in words.items():
+        if value is not None and (resume or has_vocabulary(vocab)):
+            option = name.replace("_", "-")
+            raise typer.BadParameter(f"--{option} is for a text that is counted here: there is a vocabulary already.")
     if [*corpus, *valid].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    if resume and vocab is not None:
-        raise typer.BadParameter("--resume has its words already: leave out --vocab.")
+    if resume and (vocab is not None or preset != "ptb"):
+        raise typer.BadParameter("--resume has its words and options already: leave out --vocab and --preset.")
     if resume and dry_run:
         raise typer.BadParameter("--dry-run tries a new training: leave out --resume.")
-    if resume and model in STANDARD_OUTPUT:
+    state = state_beside(model)
+    if resume and not state:
         raise typer.BadParameter("--resume needs the name of the model that was being made: give it with --model.")
-    if log is not None and log in (model, model + PARTIAL):
+    if valid and not state and not dry_run:
+        raise typer.BadParameter("--valid keeps the best model in a file: name one with --model.")
+    if state and os.path.exists(state) and not resume and not dry_run:
+        raise typer.BadParameter(
+            f"{shown(state)} is a training that is not finished: go on with --resume, or delete it to start again."
+        )
+    if log in STANDARD_OUTPUT:
+        raise typer.BadParameter("--log needs the name of a file: standard output has the summary.")
+    if log is not None and os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):
         raise typer.BadParameter("--log and --model are the same file: name another.")
     _keep_inputs(model, log, [*corpus, *valid, vocab, None if vocab else DEFAULT_VOCABULARY])
+
+
+def _check_numbers(given: dict[str, Any]) -> None:
+    for name in ("lr", "clip"):
+        if name in given and not 0 < given[name] < float("inf"):
+            raise typer.BadParameter(f"--{name} {given[name]:g} must be a finite number above 0.")
+    for name in ("noise_alpha", "dropout", "decay"):
+        if not abs(given.get(name, 0)) < float("inf"):
+            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a finite number.")
+    for name in ("log_z", "bias_init", "init", "init_output"):
+        if not abs(given.get(name, 0)) <= MOST:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a number from -{MOST} to {MOST}.")
 
 
 def _keep_inputs(model: str, log: str | None, inputs: Sequence[str | None]) -> None:

@@ -6,39 +6,51 @@ from typing import TYPE_CHECKING, Any
 from neglm_cli.cli.options import machine_memory
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.job import Job
+    from neglm_cli.lm.job import Texts
+    from neglm_cli.lm.settings import Settings
 
 TRIED = 10  # minibatches
 TRIED_SECONDS = 20.0  # that they may take
 
 
-def estimate(job: "Job") -> dict[str, Any]:
+def estimate(texts: "Texts", settings: "Settings") -> dict[str, Any]:
     """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
-    settings, shape = job.settings, job.device.shape
-    memory = job.device.memory()
+    from neglm_cli.lm.footprint import footprint
+    from neglm_cli.lm.parameters import Shape
+    from neglm_cli.text.batches import Batches
+
+    shape = Shape(len(texts.words), settings.embedding, settings.hidden, settings.layers)
+    memory = footprint(shape, settings)
+    total = sum(memory.values())
     numbers = 4 * shape.parameters
-    words = sum(array.nbytes for array in (job.words.words, job.words.offsets, job.words.counts))
-    trainer = job.trainer()
-    seconds = _seconds_per_word(job) if sum(memory.values()) < machine_memory() else None
+    words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))
+    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).stretch * settings.batch
+    seconds = _seconds_per_word(texts, settings) if total < machine_memory() else None
     return {
         "loss": settings.loss,
-        "vocabulary": len(job.words),
+        "vocabulary": len(texts.words),
         "parameters": shape.parameters,
-        "memory": memory | {"total": sum(memory.values())},
+        "memory": memory | {"total": total},
         "disk": {
             "model": numbers + words,
             "state": numbers * (1 + settings.moments) + words,
-            "encoded_copy": 4 * job.corpus.length,
+            "encoded_copy": 4 * texts.corpus.length,
         },
-        "words_per_epoch": trainer.words_per_epoch,
+        "words_per_epoch": words_per_epoch,
         "epochs": settings.epochs,
         "words_per_second": None if seconds is None else round(1 / seconds),
-        "seconds": None if seconds is None else round(seconds * trainer.total, 1),
+        "seconds": None if seconds is None else round(seconds * words_per_epoch * settings.epochs, 1),
     }
 
 
-def _seconds_per_word(job: "Job") -> float:
-    trainer = job.trainer()
+def _seconds_per_word(texts: "Texts", settings: "Settings") -> float:
+    from neglm_cli.lm.cpu.device import load_kernels
+    from neglm_cli.lm.job import Job, new_device
+    from neglm_cli.lm.model import Progress
+
+    load_kernels(training=True)
+    device = new_device(texts.words, settings, empty=True)
+    trainer = Job(texts, settings, device, Progress()).trainer
     times: list[float] = []
     words = 0
     begun = last = time.monotonic()
@@ -47,11 +59,9 @@ def _seconds_per_word(job: "Job") -> float:
         times.append(now - last)
         last = now
         words = max(words, getattr(trained, "words", 0))
-        if len(times) > TRIED or now - begun > TRIED_SECONDS:
-            break
-    for _ in trainer.settle():
-        pass
-    return sorted(times)[len(times) // 2] / words  # the first ones compile
+        trainer.stopping = len(times) > TRIED or now - begun > TRIED_SECONDS
+    device.close()
+    return sorted(times)[len(times) // 2] / words
 
 
 def estimate_as_text(expected: dict[str, Any]) -> str:
@@ -59,9 +69,9 @@ def estimate_as_text(expected: dict[str, Any]) -> str:
     lines = [f"{expected['loss']}: {expected['vocabulary']:,} words, {expected['parameters']:,} parameters"]
     parts = ", ".join(f"{name} {_size(size)}" for name, size in memory.items() if name != "total")
     rows = [
-        ("memory", f"{_size(memory['total'])}: {parts}"),
+        ("memory", f"at most {_size(memory['total'])}: {parts}"),
         ("disk", ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in disk.items())),
-        ("words", f"{expected['words_per_epoch']:,} in each of {expected['epochs']} epochs"),
+        ("words", f"{expected['words_per_epoch']:,} an epoch, epochs: {expected['epochs']}"),
     ]
     if expected["seconds"] is None:
         rows.append(("time", "not tried: this machine does not have so much memory"))

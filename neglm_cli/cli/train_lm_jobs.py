@@ -5,12 +5,19 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import PARTIAL, Named, find_vocabulary, open_named_or_remembered, refuse_changes
+from neglm_cli.cli.corpora import (
+    PARTIAL,
+    Named,
+    find_vocabulary,
+    has_vocabulary,
+    open_named_or_remembered,
+    refuse_changes,
+)
 from neglm_cli.cli.options import thread_count
 from neglm_cli.errors import NeglmError, shown
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.job import Job
+    from neglm_cli.lm.job import Job, Texts
     from neglm_cli.lm.settings import Settings
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.encoded import EncodedCorpus
@@ -22,34 +29,44 @@ MAY_CHANGE = ("threads", "epochs", "patience")  # by --resume
 
 def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
     from neglm_cli.lm.settings import PRESETS, Settings
+    from neglm_cli.text.parallel import usable_cores
 
     chosen = PRESETS[preset] | given
     if "hidden" in given and "embedding" not in given:
         chosen["embedding"] = given["hidden"]
     if "optimizer" in given and "lr" not in given:
         chosen["lr"] = RATES[given["optimizer"]]
-    return Settings(**chosen | {"threads": thread_count(given.get("threads"))})
+    threads = thread_count(given.get("threads"))
+    if threads > usable_cores():
+        console.note(f"{threads} threads wait for each other on {usable_cores()} cores: fewer would be faster")
+    return Settings(**chosen | {"threads": threads})
 
 
-def new_job(
+def new_texts(
     corpus: list[str], vocab: str | None, valid: list[str], settings: "Settings", words: dict[str, Any], cache: bool,
-    copies: ExitStack, empty: bool,
-) -> "Job":  # fmt: skip
-    """`words`: min_count and max_size, for a text without a vocabulary. `empty`: for a dry run."""
-    from neglm_cli.lm.job import Job, check_known, new_device
-    from neglm_cli.lm.model import Progress
+    copies: ExitStack,
+) -> "Texts":  # fmt: skip
+    """`words`: min_count and max_size, for a text without a vocabulary."""
+    from neglm_cli.lm.job import Texts, check_batch, check_known
 
-    named, named_valid = Named(corpus, copies), Named(valid, copies)
     threads = settings.threads
+    named = Named(corpus, copies)
+    counted = not has_vocabulary(vocab)
     vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_size"], threads)
     opened = open_named_or_remembered(named.readable, files, vocab, threads)
     encoded = _encoded(opened, vocabulary, settings, cache and not named.any_pipe)
-    check_known(encoded, vocabulary, opened.name)
-    encoded_valid, valid_files = _valid(named_valid, vocabulary, settings, cache)
-    return Job(
-        vocabulary, settings, encoded, named.records(opened, threads), encoded_valid, valid_files,
-        new_device(vocabulary, settings, empty), Progress(),
-    )  # fmt: skip
+    if not counted:
+        check_known(encoded, vocabulary, opened.name)
+    check_batch(encoded, settings)
+    encoded_valid, valid_files = _valid(Named(valid, copies), vocabulary, settings, cache)
+    return Texts(vocabulary, encoded, named.records(opened, threads), encoded_valid, valid_files)
+
+
+def new_job(texts: "Texts", settings: "Settings") -> "Job":
+    from neglm_cli.lm.job import Job, new_device
+    from neglm_cli.lm.model import Progress
+
+    return Job(texts, settings, new_device(texts.words, settings), Progress())
 
 
 def resumed_job(
@@ -57,7 +74,7 @@ def resumed_job(
 ) -> "Job":
     from dataclasses import replace
 
-    from neglm_cli.lm.job import Job, new_device
+    from neglm_cli.lm.job import Job, Texts, new_device
     from neglm_cli.lm.model import STATE, LanguageModel
     from neglm_cli.text.remembered import reopen
     from neglm_cli.text.source import open_corpus
@@ -69,6 +86,10 @@ def resumed_job(
     state = LanguageModel.load(path, STATE)
     refuse_changes(state.settings, given, MAY_CHANGE)
     settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
+    if settings.epochs <= state.progress.epoch:
+        raise NeglmError(
+            f"{state.progress.epoch} epochs are done already: --epochs {settings.epochs} leaves nothing to train"
+        )
     named, named_valid = Named(corpus, copies), Named(valid, copies)
     opened = open_corpus(named.readable) if corpus else reopen(state.files, path, settings.threads)
     files = named.records(opened, settings.threads)
@@ -78,18 +99,15 @@ def resumed_job(
     if valid or not state.validation:
         encoded_valid, valid_files = _valid(named_valid, state.words, settings, cache)
     else:
-        opened_valid = reopen(state.validation, path, settings.threads)
+        opened_valid = reopen(state.validation, path, settings.threads, "validation text")
         encoded_valid, valid_files = _encoded(opened_valid, state.words, settings, cache), state.validation
     if [file["fingerprint"] for file in valid_files] != [file["fingerprint"] for file in state.validation]:
         raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
-    job = Job(
-        state.words, settings, encoded, files, encoded_valid, valid_files,
-        new_device(state.words, settings, empty=True), state.progress,
-    )  # fmt: skip
-    job.device.restore(state.tensors)
+    device = new_device(state.words, settings, empty=True)
+    device.restore(state.tensors)
     progress = state.progress
     console.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")
-    return job
+    return Job(Texts(state.words, encoded, files, encoded_valid, valid_files), settings, device, progress)
 
 
 def _valid(

@@ -1,15 +1,15 @@
 """The training of `neglm train-lm`: progress, log, checkpoints, what happens when it is cut short, and the summary."""
 
 import json
-import os
 import time
-from contextlib import closing, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import PARTIAL
+from neglm_cli.cli.corpora import state_beside
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
@@ -17,14 +17,14 @@ from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 if TYPE_CHECKING:
     from neglm_cli.lm.device import Trained
     from neglm_cli.lm.job import Job
-    from neglm_cli.lm.trainer import EpochEnd, Trainer
+    from neglm_cli.lm.trainer import EpochEnd
 
 CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 REPORT_EVERY = 10.0  # seconds
 
 
 class Log:
-    """One JSON object per line and report; nothing without a path."""
+    """One JSON object per line and report; nothing without a path. If it cannot be written, training goes on."""
 
     def __init__(self, path: str | None, goes_on: bool) -> None:
         self._path = path
@@ -41,7 +41,10 @@ class Log:
                 self._file.write(json.dumps(record) + "\n")
                 self._file.flush()
             except OSError as error:
-                raise NeglmError(f"cannot write {shown(str(self._path))}: {error.strerror or error}") from error
+                console.note(
+                    f"cannot write {shown(str(self._path))}: {error.strerror or error}; there is no log any more"
+                )
+                self._file = None
 
     def __enter__(self) -> "Log":
         return self
@@ -57,60 +60,70 @@ class Run:
 
     def __init__(self, job: "Job", output: str, checkpoint: float, log: Log) -> None:
         self._job = job
+        self._trainer = job.trainer
         self._output = output
-        self._state = "" if output in STANDARD_OUTPUT else output + PARTIAL
+        self._state = state_beside(output)
         self._checkpoint = checkpoint
         self._log = log
         self._begun = job.progress.step
+        self._words_before = job.progress.words
+        self._is_saved = bool(self._begun)  # whether the state on the disk is of this training
         self._saved, self._took = time.monotonic(), 0.0
         self._reported, self._loss, self._words = time.monotonic(), 0.0, 0
         self._log_z: tuple[float, float] | None = None
+        self._progress = Progress("training", self._trainer.total, "K words", job.progress.words)
 
     def train(self) -> dict[str, Any]:
-        """Train to the end and write the model; what is done so far is written now and then, and if it is cut short."""
-        from neglm_cli.lm.trainer import EpochEnd
+        """Train to the end and write the model; what is done so far is written now and then, and if it is cut short.
 
-        job, trainer = self._job, self._job.trainer()
-        before = job.progress.words
-        with Progress("training", trainer.total, "K words", before) as progress:
-            self._progress = progress
-            try:
-                with closing(trainer.run()) as running:
-                    for result in running:
-                        if isinstance(result, EpochEnd):
-                            self._after_epoch(trainer, result)
-                        else:
-                            self._after_minibatch(trainer, result)
-            except NeglmError as error:
-                kept = f"{shown(self._state)} has the last good state" if self._is_saved() else "nothing was written"
-                raise NeglmError(f"{error}; {kept}") from error
-            except (KeyboardInterrupt, Terminated):
-                with undisturbed():
-                    if self._state and job.progress.step > self._begun:
-                        job.save_state(self._state)
-                        console.note(f"the state is in {shown(self._state)}: go on with --resume")
-                raise
-            seconds = progress.seconds
-        if job.valid is None:
+        The work is done in a thread of its own, because signals come to this one: they never hit between two things
+        that belong together."""
+        job, trainer = self._job, self._trainer
+        worker = ThreadPoolExecutor(1)
+        try:
+            work = worker.submit(self._work)
+            work.result()
+        except NeglmError as error:
+            kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
+            raise NeglmError(f"{error}; {kept}") from error
+        except (KeyboardInterrupt, Terminated):
+            with undisturbed():
+                trainer.stopping = True
+                work.result()
+                if self._state and job.progress.step > self._begun:
+                    job.save_state(self._state)
+                    console.note(f"the state is in {shown(self._state)}: go on with --resume")
+            raise
+        finally:
+            trainer.stopping = True
+            worker.shutdown()
+        if job.texts.valid is None:
             job.save_model(self._output)
-        self._record(trainer, "end", {})
+        self._record("end", {})
         if self._state:
             with suppress(OSError):
                 Path(self._state).unlink()
-        return self._summary(seconds, job.progress.words - before)
+        return self._summary()
 
-    def _is_saved(self) -> bool:
-        return bool(self._state) and os.path.exists(self._state)
+    def _work(self) -> None:
+        from neglm_cli.lm.trainer import EpochEnd
 
-    def _after_minibatch(self, trainer: "Trainer", trained: "Trained") -> None:
+        with self._progress:
+            for result in self._trainer.run():
+                if isinstance(result, EpochEnd):
+                    self._after_epoch(result)
+                else:
+                    self._after_minibatch(result)
+
+    def _after_minibatch(self, trained: "Trained") -> None:
         self._loss += trained.loss
         self._words += trained.words
         now = time.monotonic()
         if now - self._reported > REPORT_EVERY:
-            self._report(trainer, trained.norm)
-        self._progress.advance(trained.words, self._detail(trainer))
+            self._report(trained.norm)
+        self._progress.advance(trained.words, self._detail())
         if self._state and now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took):
-            for finished in trainer.settle():
+            for finished in self._trainer.settle():
                 self._loss, self._words = self._loss + finished.loss, self._words + finished.words
                 self._progress.advance(finished.words)
             self._save_state()
@@ -120,29 +133,32 @@ class Run:
         self._job.save_state(self._state)
         self._saved = time.monotonic()
         self._took = self._saved - started
+        self._is_saved = True
 
-    def _after_epoch(self, trainer: "Trainer", end: "EpochEnd") -> None:
+    def _after_epoch(self, end: "EpochEnd") -> None:
         job = self._job
         if end.perplexity is not None and end.best:
             job.save_model(self._output)
         if self._state and job.progress.epoch < job.settings.epochs:
             self._save_state()
-        found = {"loss": end.loss, "valid_perplexity": end.perplexity, "best": end.best}
-        self._record(trainer, "epoch", found, end.epoch)
+        found: dict[str, Any] = {"loss": end.loss}
+        if end.perplexity is not None:
+            found |= {"valid_perplexity": end.perplexity, "best": end.best}
+        self._record("epoch", found, end.epoch)
         if end.perplexity is not None:
             mark = ", the best so far" if end.best else ""
             console.note(f"epoch {end.epoch}: loss {end.loss:.4f}, validation perplexity {end.perplexity:.2f}{mark}")
         self._loss, self._words = 0.0, 0
 
-    def _report(self, trainer: "Trainer", norm: float) -> None:
+    def _report(self, norm: float) -> None:
         """What happened since the last report, and how far the model normalises itself."""
         log_z = self._job.device.log_z()
         self._log_z = float(log_z.mean()), float(log_z.std())
         found = {"loss": self._loss / max(self._words, 1), "gradient_norm": norm}
-        self._record(trainer, "progress", found | {"log_z_mean": self._log_z[0], "log_z_std": self._log_z[1]})
+        self._record("progress", found | {"log_z_mean": self._log_z[0], "log_z_std": self._log_z[1]})
         self._loss, self._words, self._reported = 0.0, 0, time.monotonic()
 
-    def _record(self, trainer: "Trainer", event: str, found: dict[str, Any], epoch: int | None = None) -> None:
+    def _record(self, event: str, found: dict[str, Any], epoch: int | None = None) -> None:
         progress = self._job.progress
         self._log.write(
             {
@@ -152,28 +168,28 @@ class Run:
                 "words": progress.words,
                 "seconds": round(self._progress.seconds, 3),
                 "words_per_second": round(self._progress.rate),
-                "learning_rate": trainer.rate if epoch is None else self._job.settings.rate(epoch - 1),
+                "learning_rate": self._trainer.rate if epoch is None else self._job.settings.rate(epoch - 1),
                 **found,
             }
         )
 
-    def _detail(self, trainer: "Trainer") -> str:
+    def _detail(self) -> str:
         progress = self._job.progress
         parts = [f"epoch {progress.epoch + 1}", f"loss {progress.loss / max(progress.loss_words, 1):.4f}"]
-        parts.append(f"lr {trainer.rate:.3g}")
+        parts.append(f"lr {self._trainer.rate:.3g}")
         if progress.validations:
             parts.append(f"valid {progress.validations[-1]:.2f}")
         if self._log_z:
             parts.append(f"log Z {self._log_z[0]:.2f} ± {self._log_z[1]:.2f}")
         return ", ".join(parts)
 
-    def _summary(self, seconds: float, words: int) -> dict[str, Any]:
-        job = self._job
+    def _summary(self) -> dict[str, Any]:
+        job, seconds = self._job, self._progress.seconds
         progress, settings = job.progress, job.settings
         return {
             "output": self._output,
             "loss": settings.loss,
-            "vocabulary": len(job.words),
+            "vocabulary": len(job.texts.words),
             "parameters": job.device.shape.parameters,
             "epochs": progress.epoch,
             "words": progress.words,
@@ -181,7 +197,7 @@ class Run:
             "valid_perplexity": progress.best if progress.validations else None,
             "best_epoch": progress.best_epoch or None,
             "seconds": round(seconds, 3),
-            "words_per_second": round(words / max(seconds, 1e-9)),
+            "words_per_second": round((progress.words - self._words_before) / max(seconds, 1e-9)),
         }
 
 
@@ -189,7 +205,7 @@ def as_text(summary: dict[str, Any]) -> str:
     name = "the model" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     lines = [f"{name}: {summary['loss']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
     lines.append(
-        f"  {'trained on':<16}{summary['words']:,} words in {summary['epochs']} epochs, {summary['seconds']:,.1f} s, "
+        f"  {'trained on':<16}{summary['words']:,} words in {_epochs(summary['epochs'])}, {summary['seconds']:,.1f} s, "
         f"{summary['words_per_second']:,} words/s"
     )
     lines.append(f"  {'loss':<16}{summary['training_loss']:.4f} nats per word, in the last epoch")
@@ -197,3 +213,7 @@ def as_text(summary: dict[str, Any]) -> str:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")
     return "\n".join(lines)
+
+
+def _epochs(count: int) -> str:
+    return "1 epoch" if count == 1 else f"{count} epochs"

@@ -1,51 +1,55 @@
 """A training as a whole: the model, what it learns from, how far it is; and its files on the way."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cpu.device import CpuDevice
-from neglm_cli.lm.model import MODEL, STATE, LanguageModel, Progress, save
+from neglm_cli.lm.device import Tensors
+from neglm_cli.lm.model import MODEL, STATE, Progress, save
 from neglm_cli.lm.parameters import Shape, start
 from neglm_cli.lm.scoring import AT_ONCE, Reader
 from neglm_cli.lm.settings import Settings
-from neglm_cli.lm.trainer import Trainer
+from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
 from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 
-PIECE = 1 << 16  # words of a validation text that are read at a time
 LOOKED_AT = 1 << 20  # words of a corpus that show whether it belongs to a vocabulary
 TOO_MANY_UNKNOWN = 0.9
 
 
-@dataclass(eq=False)
-class Job:
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """What a model is trained and validated on, as words of its vocabulary."""
+
     words: Alphabet
-    settings: Settings
     corpus: EncodedCorpus
     files: list[dict[str, Any]]
-    valid: EncodedCorpus | None
-    valid_files: list[dict[str, Any]]
-    device: CpuDevice
-    progress: Progress
+    valid: EncodedCorpus | None = None
+    valid_files: list[dict[str, Any]] = field(default_factory=list)
 
-    def trainer(self) -> Trainer:
-        validate = self.validate if self.valid is not None else None
-        return Trainer(self.corpus, self.device, self.settings, self.progress, validate)
+
+class Job:
+    def __init__(self, texts: Texts, settings: Settings, device: CpuDevice, progress: Progress) -> None:
+        self.texts = texts
+        self.settings = settings
+        self.device = device
+        self.progress = progress
+        validate = self.validate if texts.valid is not None else None
+        self.trainer = Trainer(texts.corpus, device, settings, progress, validate)
 
     def validate(self) -> float:
         """The perplexity of the validation text."""
-        assert self.valid is not None
-        reader = Reader(
-            self.device.scorer(AT_ONCE), self.words.counts, self.words.id(UNKNOWN), self.words.id(END_OF_LINE)
-        )
-        cursor = self.valid.cursor(0)
-        while len(piece := cursor.take(PIECE)):
+        assert self.texts.valid is not None
+        words = self.texts.words
+        reader = Reader(self.device.scorer(AT_ONCE), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
+        cursor = self.texts.valid.cursor(0)
+        while len(piece := cursor.take(AT_ONCE)):
+            if self.trainer.stopping:
+                raise Stopped
             reader.read(piece)
         return reader.tally.perplexity
 
@@ -55,13 +59,9 @@ class Job:
     def save_state(self, path: str) -> None:
         self._save(path, STATE, self.device.parameters() | self.device.state())
 
-    def _save(self, path: str, kind: str, tensors: Any) -> None:
-        save(path, kind, self.words, self.settings, self.files, self.valid_files, self.progress, tensors)
-
-    def go_on(self, state: LanguageModel, tensors: Mapping[str, np.ndarray]) -> None:
-        """From where another run has stopped."""
-        self.device.restore(tensors)
-        self.progress = state.progress
+    def _save(self, path: str, kind: str, tensors: Tensors) -> None:
+        texts = self.texts
+        save(path, kind, texts.words, self.settings, texts.files, texts.valid_files, self.progress, tensors)
 
 
 def new_device(words: Alphabet, settings: Settings, empty: bool = False) -> CpuDevice:
@@ -75,13 +75,18 @@ def new_device(words: Alphabet, settings: Settings, empty: bool = False) -> CpuD
     return device
 
 
-def check_known(corpus: EncodedCorpus, words: Alphabet, name: str, all_unknown: float = TOO_MANY_UNKNOWN) -> None:
+def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
     """Refuse a text that the vocabulary was not made for."""
     ids = corpus.cursor(0).take(LOOKED_AT)
     real = ids[ids != words.id(END_OF_LINE)]
     unknown = float((real == words.id(UNKNOWN)).mean()) if len(real) else 0.0
-    if len(real) and unknown > all_unknown:
+    if unknown > TOO_MANY_UNKNOWN:
         raise NeglmError(
             f"{unknown:.0%} of the words of {name} are not in the vocabulary: it belongs to another text; make one for "
             "this text with `neglm vocab`"
         )
+
+
+def check_batch(corpus: EncodedCorpus, settings: Settings) -> None:
+    """Refuse a corpus that is too short, before anything large is made."""
+    Batches(corpus, settings.batch, settings.bptt)

@@ -44,7 +44,7 @@ class Settings:
 
     def rate(self, epoch: int) -> float:
         """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""
-        return float(self.lr / self.decay ** max(0, epoch + 1 - self.decay_from))
+        return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
 
 NAMES = tuple(field.name for field in fields(Settings))

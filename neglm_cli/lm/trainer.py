@@ -16,6 +16,7 @@ from neglm_cli.text.encoded import EncodedCorpus
 
 QUEUED = 2  # minibatches that are handed out before the first is finished: the device need not wait for the next
 WINDOW = 500  # minibatches over which the loss is looked at for divergence
+ABSURD = 1000.0  # times the loss of the first minibatch: what is above is stopped at once
 DIVERGING = 2.0  # times the lowest loss of a window: what is above goes wrong
 
 
@@ -23,9 +24,13 @@ class DivergedError(NeglmError):
     """Training went wrong; what was saved before is good."""
 
 
+class Stopped(Exception):  # noqa: N818
+    """Raised by a validation that was told to stop."""
+
+
 @dataclass(frozen=True)
 class EpochEnd:
-    """After an epoch. `perplexity` is that of the validation text, if there is one; `best` if none was lower."""
+    """After an epoch. `perplexity` is that of the validation text, if there is one; `best` if none was as low."""
 
     epoch: int  # from 1 on
     loss: float  # nats per word
@@ -50,8 +55,9 @@ class Trainer:
         self._validate = validate
         self._batches = Batches(corpus, settings.batch, settings.bptt)
         self._pending: deque[Pending] = deque()
+        self.stopping = False  # set by another thread: signals do not come here
         self._window: list[float] = []
-        self._lowest = math.inf
+        self._first = self._lowest = math.inf
 
     @property
     def words_per_epoch(self) -> int:
@@ -68,16 +74,16 @@ class Trainer:
         return self._settings.rate(self.progress.epoch)
 
     def run(self) -> Generator[Trained | EpochEnd, None, None]:
-        """Train to the end; gives the result of each minibatch and of each epoch. If it is left early, `progress` is
-        right all the same: what the device has begun is finished and counted."""
-        progress = self.progress
-        try:
-            while progress.epoch < self._settings.epochs and not self._out_of_patience():
-                yield from self._epoch()
+        """Train to the end, or until `stopping` is set; gives the result of each minibatch and of each epoch. When it
+        ends, what the device has begun is finished and counted: `progress` says where another run can go on."""
+        while self.progress.epoch < self._settings.epochs and not self._out_of_patience():
+            yield from self._epoch()
+            if self.stopping:
+                return
+            try:
                 yield self._end_epoch()
-        finally:
-            while self._pending:
-                self._finish()
+            except Stopped:
+                return
 
     def settle(self) -> Generator[Trained, None, None]:
         """Wait until all that was handed out is done, so that `progress` and the device belong together."""
@@ -89,6 +95,8 @@ class Trainer:
         number, step = progress.minibatch, progress.step
         rows = np.arange(settings.batch)[:, None] * self._batches.stretch
         for batch in self._batches.start_at(number):
+            if self.stopping:
+                break
             steps = batch.inputs.shape[1]
             positions = (rows + number * settings.bptt + 1 + np.arange(steps)).astype(np.uint64)
             number, step = number + 1, step + 1
@@ -99,11 +107,11 @@ class Trainer:
             while len(self._pending) > QUEUED:
                 yield self._finish()
         yield from self.settle()
-        if progress.minibatch < len(self._batches):
+        if progress.minibatch < len(self._batches) and not self.stopping:
             raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
 
     def _finish(self) -> Trained:
-        trained = self._pending[0].result()  # an interrupt may come here: the minibatch is finished, and counted later
+        trained = self._pending.popleft().result()
         self._check(trained)
         progress = self.progress
         progress.minibatch += 1
@@ -111,7 +119,6 @@ class Trainer:
         progress.words += trained.words
         progress.loss += trained.loss
         progress.loss_words += trained.words
-        self._pending.popleft()
         return trained
 
     def _check(self, trained: Trained) -> None:
@@ -119,7 +126,14 @@ class Trainer:
         if not (math.isfinite(trained.loss) and math.isfinite(trained.norm)):
             self._pending.clear()
             raise self._diverged(f"the loss is {trained.loss:g} and the gradient's norm {trained.norm:g}")
-        self._window.append(trained.loss / trained.words)
+        loss = trained.loss / trained.words
+        self._first = loss if self._first == math.inf else self._first
+        if loss > ABSURD * self._first:
+            self._pending.clear()
+            raise self._diverged(
+                f"the loss was {self._first:.3f} nats per word and is {loss:g}, the gradient's norm {trained.norm:g}"
+            )
+        self._window.append(loss)
         if len(self._window) == WINDOW:
             mean = sum(self._window) / WINDOW
             if mean > DIVERGING * self._lowest:
@@ -142,9 +156,10 @@ class Trainer:
         progress = self.progress
         self._device.finish_moves(progress.step, self.rate)
         perplexity = self._validate() if self._validate is not None else None
+        if perplexity is not None and not math.isfinite(perplexity):
+            raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")
         loss = progress.loss / max(progress.loss_words, 1)
-        # From here on nothing takes long, and nothing waits: an interrupt finds the epoch either open or closed.
-        best = perplexity is None or perplexity < progress.best
+        best = perplexity is not None and perplexity < progress.best
         progress.losses.append(loss)
         if perplexity is not None:
             progress.validations.append(perplexity)

@@ -20,6 +20,13 @@ def write_error(name: str, error: OSError) -> NeglmError:
     return NeglmError(f"cannot write {shown(name)}: {error.strerror or error}; nothing was changed")
 
 
+def is_place_for_file(path: str) -> bool:
+    """Whether a file can take this name; not so a device, a pipe, or another's open file: these are written to."""
+    if path in STANDARD_OUTPUT or path.startswith(("/dev/fd/", "/proc/")):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
 def check_writable(path: str) -> None:
     """Say before a long work what could only go wrong at its end."""
     if path in STANDARD_OUTPUT:
@@ -48,7 +55,7 @@ def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[Binar
     try:
         if not name or os.path.isdir(name) or name.endswith(os.sep):
             raise NeglmError(f"cannot write {shown(name)}: that is not the name of a file")
-        if name.startswith(("/dev/", "/proc/")) or (os.path.exists(name) and not os.path.isfile(name)):
+        if not is_place_for_file(name):
             with open(name, "ab") as device:  # /dev/null, a pipe, another's open file: nothing to rename
                 yield device
         else:

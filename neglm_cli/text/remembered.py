@@ -39,20 +39,20 @@ def _directory(home: str) -> str:
     return os.path.dirname(os.path.realpath(home))
 
 
-def reopen(files: Sequence[dict[str, Any]], home: str, threads: int) -> Corpus:
+def reopen(files: Sequence[dict[str, Any]], home: str, threads: int, what: str = "corpus") -> Corpus:
     """The corpus that `home` (a vocabulary, say) was made from; refused if it has gone or changed."""
     if not files:
-        raise NeglmError(f"{home} remembers no corpus: name one")
+        raise NeglmError(f"{home} remembers no {what}: name one")
     for file in files:
         if file["path"] is None:
-            raise NeglmError(f"{home} was made from a pipe, which cannot be read again: name a corpus")
+            raise NeglmError(f"the {what} of {home} was a pipe, which cannot be read again: name a {what}")
         state = corpus_state(file)
         if state != "there":
-            raise _not_the_same(file["path"], state, home)
+            raise _not_the_same(file["path"], state, home, what)
     corpus = open_corpus([file["path"] for file in files])
     for file, source in zip(files, corpus.sources, strict=True):
         if fingerprint(source, threads) != file["fingerprint"]:
-            raise _not_the_same(file["path"], "changed", home)
+            raise _not_the_same(file["path"], "changed", home, what)
     return corpus
 
 
@@ -64,8 +64,8 @@ def corpus_state(file: dict[str, Any]) -> str:
         return "gone"
 
 
-def _not_the_same(path: str, state: str, home: str) -> NeglmError:
-    return NeglmError(f"{path}, the corpus of {home}, has {state}: name a corpus, or make {home} again")
+def _not_the_same(path: str, state: str, home: str, what: str) -> NeglmError:
+    return NeglmError(f"{path}, the {what} of {home}, has {state}: name a {what}, or make {home} again")
 
 
 def fingerprint(source: Source, threads: int) -> str:

@@ -68,7 +68,16 @@ def test_lines_add_up_and_files_stand_alone(neglm: Neglm, model: Path) -> None:
 def test_a_last_line_without_newline_counts(neglm: Neglm, model: Path) -> None:
     whole = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
     Path("cut.txt").write_bytes(Path("test.txt").read_bytes().rstrip(b"\n"))
-    assert json.loads(neglm("eval", "--test", "cut.txt", "--json").stdout)["perplexity"] == whole["perplexity"]
+    cut = json.loads(neglm("eval", "--test", "cut.txt", "--json").stdout)
+    assert cut["perplexity"] == whole["perplexity"]
+    assert cut["bytes"] == whole["bytes"] - 1
+
+
+def test_a_text_of_unknown_words_is_evaluated_with_a_note(neglm: Neglm, model: Path) -> None:
+    Path("foreign.txt").write_bytes(b"lorem ipsum\n")
+    result = neglm("eval", "--test", "foreign.txt", "--json")
+    assert b"none of the words of foreign.txt is in the vocabulary" in result.stderr
+    assert json.loads(result.stdout)["oov"] == 2
 
 
 def test_threads_make_no_difference_to_speak_of(neglm: Neglm, model: Path) -> None:
@@ -89,7 +98,6 @@ def test_bad_input_is_one_sentence(neglm: Neglm, model: Path) -> None:
         (("none.safetensors", "--test", "test.txt"), "none.safetensors does not exist"),
         (("--test", "none.txt"), "none.txt does not exist"),
         (("--test", "empty.txt"), "empty.txt is empty"),
-        (("--test", "foreign.txt"), "none of the words of foreign.txt is in the vocabulary"),
         (("model.safetensors", "--similarity", "test.txt"), ""),
     ]
     for arguments, part in bad:
@@ -99,6 +107,7 @@ def test_bad_input_is_one_sentence(neglm: Neglm, model: Path) -> None:
         (("--per-line", "--similarity", "test.txt"), "--per-line is for --test"),
         (("--test", "-", "-"), "standard input"),
         ((), "nothing to evaluate on"),
+        (("--test", "test.txt", "--fold-case"), "--fold-case"),
     ]
     for arguments, part in wrong:
         assert part in sentence(neglm("eval", *arguments, code=2).stderr)

@@ -11,7 +11,7 @@ import pytest
 from neglm_cli.lm.device import Minibatch, Trained
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
-from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Trainer
+from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
 from tests.lm.corpora import Words
 from tests.lm.making import SMALL, device, whole
 
@@ -94,14 +94,32 @@ def test_a_rising_loss_stops_it() -> None:
         run(many, Recorder(lambda step: 2.0 if step <= 2 * WINDOW else 5.0))
 
 
-def test_left_early_it_has_counted_what_was_handed_out() -> None:
+def stop_after(trainer: Trainer, minibatches: int) -> None:
+    for count, _ in enumerate(trainer.run(), 1):
+        trainer.stopping = count >= minibatches
+
+
+def test_stopped_it_has_counted_what_was_handed_out() -> None:
     recorder, progress = Recorder(), Progress()
     as_device: Any = recorder
-    running = Trainer(Words(IDS), as_device, SETTINGS, progress).run()
-    for _ in range(4):
-        next(running)
-    running.close()
-    assert progress.step == len(recorder.given) > 4
+    stop_after(Trainer(Words(IDS), as_device, SETTINGS, progress), 4)
+    assert 4 < progress.step == len(recorder.given) < 10
+
+
+def test_stopped_while_it_validates_the_epoch_stays_open() -> None:
+    def validate() -> float:
+        raise Stopped
+
+    progress = Progress()
+    results = run(SETTINGS, Recorder(), progress, validate=validate)
+    assert not [result for result in results if isinstance(result, EpochEnd)]
+    assert progress.epoch == 0
+    assert progress.minibatch == len(results)
+    found = iter([9.0, 8.0, 7.0])
+    ends = [
+        end for end in run(SETTINGS, Recorder(), progress, validate=lambda: next(found)) if isinstance(end, EpochEnd)
+    ]
+    assert [end.perplexity for end in ends] == [9, 8, 7]
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
@@ -111,10 +129,7 @@ def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
     list(Trainer(Words(IDS), complete, settings, Progress()).run())
     for stop in (1, 6, 13):
         first, progress = device(settings, 50), Progress()
-        running = Trainer(Words(IDS), first, settings, progress).run()
-        for _ in range(stop):
-            next(running)
-        running.close()
+        stop_after(Trainer(Words(IDS), first, settings, progress), stop)
         state = whole(first.parameters() | first.state())
         first.close()
         second = device(replace(settings, seed=99), 50)  # other parameters, all of which are replaced

@@ -55,7 +55,7 @@ def test_refuses_what_has_changed_even_at_the_same_size(home: str, content: byte
 
 
 def test_refuses_a_pipe() -> None:
-    with pytest.raises(NeglmError, match="made from a pipe, which cannot be read again"):
+    with pytest.raises(NeglmError, match="was a pipe, which cannot be read again"):
         reopen([{"path": None, "size": 1, "fingerprint": ""}], "vocab", 1)
 
 

@@ -1,0 +1,37 @@
+"""How much memory a training takes, computed before any of it is taken. A test compares it with what is taken."""
+
+from neglm_cli.lm.cpu.softmax import BLOCK
+from neglm_cli.lm.cpu.training import SAMPLED_ROWS, SOFTMAX_ROOM
+from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.lm.settings import Settings
+
+NUMBER = 4  # bytes
+ID = 4
+END = 8
+
+
+def footprint(shape: Shape, settings: Settings) -> dict[str, int]:
+    """Bytes, by what they are for; of the processor's device. Rows of tables that a minibatch may touch are counted in
+    full, though most of them are never used."""
+    words, hidden, rows, threads = shape.words, padded(shape.hidden), settings.batch * settings.bptt, settings.threads
+    widths = padded(shape.embedding), padded(shape.hidden + 1)
+    layers = shape.layers * 4 * hidden * (max(shape.inputs) + shape.hidden + 1)
+    tables = words * sum(widths)
+    sampled = settings.loss != "softmax"
+    noise_words = {"token": rows, "step": settings.bptt, "batch": 1}[settings.noise] * settings.k if sampled else 0
+    places = noise_words + rows if sampled else 1
+    shared = noise_words if settings.noise != "token" else 0
+    touched = sum(
+        threads * min(words, count) * (width * NUMBER + ID + END) + count * (threads * ID + ID + NUMBER) + words * ID
+        for count, width in ((rows, widths[0]), (places, widths[1]))
+    )
+    states = shape.layers * (rows * (2 * padded(max(shape.inputs)) + 5 * hidden) + 2 * (rows + settings.batch) * hidden)
+    scores = 0 if sampled else min(rows * words, max(SOFTMAX_ROOM, words))
+    room = rows * (hidden + 3 * widths[1]) + 3 * shared * widths[1] + scores + places + 3 * words
+    scoring = threads * BLOCK * (widths[1] + (SAMPLED_ROWS if sampled else rows))
+    return {
+        "parameters": NUMBER * (layers + tables),
+        "optimiser": NUMBER * (2 * layers + settings.moments * tables),
+        "gradients": NUMBER * (layers + (0 if sampled else words * widths[1])) + touched,
+        "minibatch": NUMBER * (states + room + scoring + layers),
+    }
