@@ -24,10 +24,13 @@ from neglm_cli.cli.options import (
     OUTPUT,
     RUNTIME,
     TRAINING,
+    Cache,
     Debug,
     Json,
     Quiet,
     Threads,
+    TrainingCorpus,
+    VocabularyFile,
     one_blas_thread,
     refuse_overwriting,
 )
@@ -52,23 +55,8 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm embed --pairs small.tsv --exact --objective cond", "All of a small table, to convergence: log p(y|x)."),
 )
 def embed(
-    corpus: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="CORPUS",
-            help="Text files, plain or compressed; - is standard input. Without any, the corpus of the vocabulary.",
-            show_default=False,
-        ),
-    ] = None,
-    vocab: Annotated[
-        str | None,
-        typer.Option(
-            help="The vocabulary, made by `neglm vocab`.",
-            show_default="vocab.safetensors if it is there; else CORPUS is counted",
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    corpus: TrainingCorpus = None,
+    vocab: VocabularyFile = None,
     min_count: Annotated[
         int | None,
         typer.Option(
@@ -96,16 +84,7 @@ def embed(
             rich_help_panel=INPUT,
         ),
     ] = None,
-    cache: Annotated[
-        bool,
-        typer.Option(
-            "--cache/--no-cache",
-            help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
-            "directory), or not. Default: keep it.",
-            metavar=FLAG,
-            rich_help_panel=INPUT,
-        ),
-    ] = True,
+    cache: Cache = True,
     size: Annotated[
         int | None,
         typer.Option(min=1, help="Dimensions of a vector.", show_default="100", metavar="N", rich_help_panel=MODEL),

@@ -58,6 +58,33 @@ Debug = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", metavar=FLAG, rich_help_panel=OUTPUT)]
 
+TrainingCorpus = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="CORPUS",
+        help="Text files, plain or compressed; - is standard input. Without any, the corpus of the vocabulary.",
+        show_default=False,
+    ),
+]
+VocabularyFile = Annotated[
+    str | None,
+    typer.Option(
+        help="The vocabulary, made by `neglm vocab`.",
+        show_default="vocab.safetensors if it is there; else CORPUS is counted",
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache",
+        help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
+        "directory), or not. Default: keep it.",
+        metavar=FLAG,
+        rich_help_panel=INPUT,
+    ),
+]
 VectorsFile = Annotated[
     str,
     typer.Option("--vectors", help="A file of vectors; - is standard input.", metavar="FILE", rich_help_panel=INPUT),

@@ -17,10 +17,13 @@ from neglm_cli.cli.options import (
     OUTPUT,
     RUNTIME,
     TRAINING,
+    Cache,
     Debug,
     Json,
     Quiet,
     Threads,
+    TrainingCorpus,
+    VocabularyFile,
     one_blas_thread,
     refuse_overwriting,
 )
@@ -45,23 +48,8 @@ MOST = 1000  # of a number that parameters start with, or that is added to score
     spread=("--valid",),
 )
 def train_lm(
-    corpus: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="CORPUS",
-            help="Text files, plain or compressed; - is standard input. Without any, the corpus of the vocabulary.",
-            show_default=False,
-        ),
-    ] = None,
-    vocab: Annotated[
-        str | None,
-        typer.Option(
-            help="The vocabulary, made by `neglm vocab`.",
-            show_default="vocab.safetensors if it is there; else CORPUS is counted",
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    corpus: TrainingCorpus = None,
+    vocab: VocabularyFile = None,
     min_count: Annotated[
         int | None,
         typer.Option(
@@ -91,16 +79,7 @@ def train_lm(
             rich_help_panel=INPUT,
         ),
     ] = None,
-    cache: Annotated[
-        bool,
-        typer.Option(
-            "--cache/--no-cache",
-            help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
-            "directory), or not. Default: keep it.",
-            metavar=FLAG,
-            rich_help_panel=INPUT,
-        ),
-    ] = True,
+    cache: Cache = True,
     preset: Annotated[
         Literal["ptb", "1b"],
         typer.Option(
