@@ -114,6 +114,7 @@ class Run:
                     self._after_epoch(result)
                 else:
                     self._after_minibatch(result)
+            self._seconds = self._progress.seconds  # of training, without the writing of the model at the end
 
     def _after_minibatch(self, trained: "Trained") -> None:
         self._loss += trained.loss
@@ -184,7 +185,7 @@ class Run:
         return ", ".join(parts)
 
     def _summary(self) -> dict[str, Any]:
-        job, seconds = self._job, self._progress.seconds
+        job, seconds = self._job, self._seconds
         progress, settings = job.progress, job.settings
         return {
             "output": self._output,

@@ -6,14 +6,20 @@ import numpy as np
 
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK
+from neglm_cli.lm.cpu.softmax import BLOCK, ROW
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded
-from neglm_cli.simd import aligned
+from neglm_cli.simd import ROW_UNIT, aligned
 
 
 def zeros(*shape: int) -> np.ndarray:
     """float32, aligned."""
     return aligned(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+def spread(width: int) -> int:
+    """The length of rows that are also read by columns: an odd number of cache lines. Were it a power of two, the
+    numbers of a column would fight for the same places of a cache."""
+    return padded(width) + (0 if padded(width) // ROW_UNIT % 2 else ROW_UNIT)
 
 
 class Weights(NamedTuple):
@@ -141,10 +147,10 @@ class States(NamedTuple):
 
 
 def states(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) -> States:
-    rows, hidden, layers = batch * steps, padded(shape.hidden), shape.layers
+    rows, hidden, layers = batch * steps, spread(shape.hidden), shape.layers
     return States(
-        zeros(layers, rows, padded(max(shape.inputs))),
-        zeros(layers, hidden // UNITS, rows, PANEL),
+        zeros(layers, rows, spread(max(shape.inputs))),
+        zeros(layers, padded(shape.hidden) // UNITS, rows, PANEL),
         zeros(layers, rows + batch, hidden),
         zeros(layers, rows + batch, hidden),
         zeros(layers, rows, hidden),
@@ -208,7 +214,7 @@ class Scoring(NamedTuple):
     """Room for log Z."""
 
     packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL)
-    scores: np.ndarray  # (threads, 1, N, BLOCK)
+    scores: np.ndarray  # (threads, 1, N, ROW)
     highest: np.ndarray  # float32 (threads, N)
     sums: np.ndarray  # float64 (threads, N)
     target_scores: np.ndarray  # float32 (N,)
@@ -217,7 +223,7 @@ class Scoring(NamedTuple):
 def scoring(shape: Shape, rows: int, threads: int) -> Scoring:
     return Scoring(
         zeros(threads, BLOCK // PANEL, padded(shape.hidden + 1), PANEL),
-        zeros(threads, 1, rows, BLOCK),
+        zeros(threads, 1, rows, ROW),
         np.zeros((threads, rows), np.float32),
         np.zeros((threads, rows)),
         np.zeros(rows, np.float32),

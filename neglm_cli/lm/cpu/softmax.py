@@ -14,12 +14,14 @@ from neglm_cli.lm.cpu.functions import exp
 from neglm_cli.lm.cpu.product import PANEL, multiply, multiply_transposed
 
 BLOCK = 8 * PANEL  # words
+ROW = BLOCK + 16  # numbers from row to row of a block: an odd number of cache lines, so that columns do not share sets
 NOTHING = np.float32(-3e38)  # below all scores
 
 
 @outlined
-def _score(y, first_row, rows, output, offsets, block, packed, scores, place):
-    """The scores of the words of a block for some rows: scores[place, row, word]. Returns how many words there are.
+def _score(y, first_row, rows, output, block, packed, scores, place):
+    """The scores of the words of a block for some rows, without offsets: scores[place, row, word]. Returns how many
+    words there are.
 
     packed (BLOCK / PANEL, width, PANEL): room for the block's part of the output table."""
     width = y.shape[1]
@@ -34,27 +36,29 @@ def _score(y, first_row, rows, output, offsets, block, packed, scores, place):
                 packed[panel, j, column] = output[start + column, j]
     multiply(
         y.reshape(-1), first_row * width, width, 0, packed.reshape(-1), 0, PANEL, width * PANEL,
-        scores.reshape(-1), place * scores.shape[1] * BLOCK, BLOCK, PANEL, rows, width, 1, panels, False, False,
+        scores.reshape(-1), place * scores.shape[1] * ROW, ROW, PANEL, rows, width, 1, panels, False, False,
     )  # fmt: skip
-    for row in range(rows):
-        for word in range(words):
-            scores[place, row, word] += offsets[begin + word]
     return words
 
 
 @outlined
-def _add_up(scores, place, row, words, highest, sums):
-    """Add the scores s of a row to a running log-sum-exp, sums[row] · exp(highest[row]); they become exp(s − top), with
-    `top` the highest so far, which is returned."""
-    top = highest[row]
+def _add_offsets(scores, place, row, words, offsets, begin, top):
+    """Returns the highest score, or `top`."""
     for word in range(words):
-        score = scores[place, row, word]
+        score = scores[place, row, word] + offsets[begin + word]
+        scores[place, row, word] = score
         top = score if score > top else top
+    return top
+
+
+@outlined
+def _add_up(scores, place, row, words, top, highest, sums):
+    """Add the scores s of a row to a running log-sum-exp, sums[row] · exp(highest[row]); they become exp(s − top), with
+    `top` the highest so far."""
     for word in range(words):
         scores[place, row, word] = exp(scores[place, row, word] - top)
     sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, place, row, words)
     highest[row] = top
-    return top
 
 
 @summed
@@ -69,33 +73,36 @@ def _total(scores, place, row, words):
 def log_normalisers(y, rows, output, offsets, targets, first, last, packed, scores, highest, sums, target_scores):
     """A thread's part of log Z for some rows, sums · exp(highest), and the scores of the targets that it owns.
 
-    scores (1, N, BLOCK): room for a block.
+    scores (1, N, ROW): room for a block.
     """
     highest[:rows] = NOTHING
     sums[:rows] = 0
     for block in range(first, last):
-        words = _score(y, 0, rows, output, offsets, block, packed, scores, 0)
+        words = _score(y, 0, rows, output, block, packed, scores, 0)
         for row in range(rows):
+            top = _add_offsets(scores, 0, row, words, offsets, block * BLOCK, highest[row])
             if targets[row] // BLOCK == block:
                 target_scores[row] = scores[0, row, targets[row] % BLOCK]
-            _add_up(scores, 0, row, words, highest, sums)
+            _add_up(scores, 0, row, words, top, highest, sums)
 
 
 @kernel
 def softmax_scores(
     y, first_row, rows, output, offsets, targets, first, last, packed, scores, tops, highest, sums, target_scores
 ):  # fmt: skip
-    """exp(s − top) for all scores s of a thread's words and `rows` rows, scores (blocks, ·, BLOCK), with the tops
+    """exp(s − top) for all scores s of a thread's words and `rows` rows, scores (blocks, ·, ROW), with the tops
     (blocks, ·); its part of their log Z, and the scores of the targets that it owns."""
     highest[:rows] = NOTHING
     sums[:rows] = 0
     for block in range(first, last):
-        words = _score(y, first_row, rows, output, offsets, block, packed, scores, block)
+        words = _score(y, first_row, rows, output, block, packed, scores, block)
         for row in range(rows):
+            top = _add_offsets(scores, block, row, words, offsets, block * BLOCK, highest[row])
             target = targets[first_row + row]
             if target // BLOCK == block:
                 target_scores[row] = scores[block, row, target % BLOCK]
-            tops[block, row] = _add_up(scores, block, row, words, highest, sums)
+            _add_up(scores, block, row, words, top, highest, sums)
+            tops[block, row] = top
 
 
 @outlined
@@ -135,13 +142,13 @@ def softmax_gradients(
             if target // BLOCK == block:
                 loss += normalisers[row] - np.float64(target_scores[row])
                 scores[block, row, target - begin] -= scale
-        start = block * scores.shape[1] * BLOCK
+        start = block * scores.shape[1] * ROW
         multiply_transposed(
-            scores.reshape(-1), start, BLOCK, y.reshape(-1), first_row * width, width, PANEL,
+            scores.reshape(-1), start, ROW, y.reshape(-1), first_row * width, width, PANEL,
             d_output.reshape(-1), begin * width, width, PANEL, words, rows, panels, narrow, first_row > 0,
         )  # fmt: skip
         multiply(
-            scores.reshape(-1), start, BLOCK, 0, output.reshape(-1), begin * width, width, PANEL,
+            scores.reshape(-1), start, ROW, 0, output.reshape(-1), begin * width, width, PANEL,
             d_y.reshape(-1), 0, width, PANEL, rows, words, 1, panels, narrow, True,
         )  # fmt: skip
     return loss

@@ -33,7 +33,7 @@ class Sampling(NamedTuple):
     noise_rows: np.ndarray  # (G·K, ·)
     packed: np.ndarray  # (G·panels, ·, PANEL)
     scores: np.ndarray  # (N, ·): of shared noise words
-    all_scores: np.ndarray  # (blocks, rows, BLOCK): of all words
+    all_scores: np.ndarray  # (blocks, rows, ROW): of all words
     tops: np.ndarray  # (blocks, rows): see `softmax_scores`
     parts: np.ndarray  # (threads, rows, ·): the softmax's parts of the gradient of y
 

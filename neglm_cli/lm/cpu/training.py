@@ -5,7 +5,7 @@ import numpy as np
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import Shares, Weights
 from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK
+from neglm_cli.lm.cpu.softmax import BLOCK, ROW
 from neglm_cli.lm.cpu.step import SHARED, SOFTMAX, TOKEN, Sampling, Training
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import Settings
@@ -68,7 +68,7 @@ def _sampling(
         arrays.zeros(max(shared, 1), width),
         arrays.zeros(max(shared // k, 1) * panels, width, PANEL),
         arrays.zeros(rows if mode == SHARED else 1, panels * PANEL),
-        arrays.zeros(blocks, at_once, BLOCK),
+        arrays.zeros(blocks, at_once, ROW),
         arrays.zeros(blocks, at_once),
         arrays.zeros(settings.threads, at_once, width),
     )
