@@ -1,6 +1,7 @@
 """How much memory a training takes, computed before any of it is taken. A test compares it with what is taken."""
 
-from neglm_cli.lm.cpu.softmax import BLOCK
+from neglm_cli.lm.cpu.arrays import spread
+from neglm_cli.lm.cpu.softmax import ROW
 from neglm_cli.lm.cpu.training import SAMPLED_ROWS, SOFTMAX_ROOM
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import Settings
@@ -25,10 +26,11 @@ def footprint(shape: Shape, settings: Settings) -> dict[str, int]:
         threads * min(words, count) * (width * NUMBER + ID + END) + count * (threads * ID + ID + NUMBER) + words * ID
         for count, width in ((rows, widths[0]), (places, widths[1]))
     )
-    states = shape.layers * (rows * (2 * padded(max(shape.inputs)) + 5 * hidden) + 2 * (rows + settings.batch) * hidden)
+    row, state = spread(max(shape.inputs)) + padded(max(shape.inputs)), spread(shape.hidden)
+    states = shape.layers * (rows * (row + 4 * hidden + state) + 2 * (rows + settings.batch) * state)
     scores = 0 if sampled else min(rows * words, max(SOFTMAX_ROOM, words))
     room = rows * (hidden + 3 * widths[1]) + 3 * shared * widths[1] + scores + places + 3 * words
-    scoring = threads * BLOCK * (widths[1] + (SAMPLED_ROWS if sampled else rows))
+    scoring = threads * ROW * (widths[1] + (SAMPLED_ROWS if sampled else rows))
     return {
         "parameters": NUMBER * (layers + tables),
         "optimiser": NUMBER * (2 * layers + settings.moments * tables),
