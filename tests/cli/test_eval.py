@@ -146,12 +146,12 @@ def test_spreading(arguments: str, expected: str) -> None:
 
 def test_help_shows_that_options_take_several(neglm: Neglm) -> None:
     output = neglm("eval", "--help", COLUMNS="100").stdout.decode()
-    assert "neglm eval [VECTORS] [OPTIONS]" in output
+    assert "neglm eval [MODEL] [OPTIONS]" in output
     assert output.count("FILE...") == 2
 
 
 def test_what_is_wrong(neglm: Neglm, sets: None) -> None:
-    assert "give test sets with --similarity or --analogy" in one_sentence(neglm("eval", code=2).stderr)
+    assert "test sets with --similarity or --analogy" in one_sentence(neglm("eval", code=2).stderr)
     assert "requires an argument" in one_sentence(neglm("eval", "--similarity", code=2).stderr)
     assert "only once" in one_sentence(neglm("eval", "-", "--similarity", "-", code=2).stderr)
     Path("empty").touch()
