@@ -147,7 +147,7 @@ def test_spreading(arguments: str, expected: str) -> None:
 def test_help_shows_that_options_take_several(neglm: Neglm) -> None:
     output = neglm("eval", "--help", COLUMNS="100").stdout.decode()
     assert "neglm eval [MODEL] [OPTIONS]" in output
-    assert output.count("FILE...") == 2
+    assert output.count("FILE...") == 3
 
 
 def test_what_is_wrong(neglm: Neglm, sets: None) -> None:
