@@ -26,6 +26,7 @@ def run(arguments: list[str]) -> int:
         code = app(arguments, prog_name="neglm", standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
+            calm()
             console.error("interrupted")
         return code if isinstance(code, int) else DONE
     except typer.TyperException as error:  # the options are wrong

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP as exceptions, so that unfinished files are removed on the way out."""
+"""SIGINT, SIGTERM and SIGHUP as exceptions, so that unfinished files are removed on the way out."""
 
 import signal
 from collections.abc import Iterator
@@ -15,10 +15,12 @@ def _terminate(number: int, frame: object) -> None:
     """Raise; and again after a while, in case that was where exceptions get lost (a finalizer, a callback)."""
     signal.signal(signal.SIGALRM, lambda alarm, frame: _terminate(number, frame))
     signal.setitimer(signal.ITIMER_REAL, TRY_AGAIN)
-    raise Terminated(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
 
 def watch() -> None:
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # a job in the background has it ignored
+        signal.signal(signal.SIGINT, _terminate)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
             signal.signal(number, _terminate)
