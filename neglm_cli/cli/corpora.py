@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_VOCABULARY = "vocab.safetensors"
 PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
+CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
 
 

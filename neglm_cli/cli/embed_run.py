@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import state_beside
+from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from neglm_cli.text.pairs import Pairs
 
 MOST_ITERATIONS = 100_000  # of --exact
-CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 
 
 def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:

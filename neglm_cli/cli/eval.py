@@ -8,7 +8,18 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.eval_lm import evaluate_texts
-from neglm_cli.cli.options import FLAG, INPUT, MODEL, OUTPUT, Debug, Json, Quiet, Threads, one_blas_thread
+from neglm_cli.cli.options import (
+    DEFAULT_MODEL,
+    FLAG,
+    INPUT,
+    MODEL,
+    OUTPUT,
+    Debug,
+    Json,
+    Quiet,
+    Threads,
+    one_blas_thread,
+)
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, similarity_text
 from neglm_cli.errors import shown
@@ -21,7 +32,7 @@ if TYPE_CHECKING:
     from neglm_cli.vectors.lexicon import Lexicon
 
 SETS = "Test sets"
-DEFAULT_MODEL, DEFAULT_VECTORS = "model.safetensors", "vectors.safetensors"
+DEFAULT_VECTORS = "vectors.safetensors"
 DIGITS = 6  # of correlations and shares in JSON
 
 

@@ -8,6 +8,7 @@ import typer
 
 from neglm_cli.cli.console import console
 
+DEFAULT_MODEL = "model.safetensors"
 FLAG = ""  # the metavar of an option that takes no value
 INPUT, MODEL, TRAINING, OUTPUT, RUNTIME = "Input", "Model", "Training", "Output", "Runtime"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import state_beside
+from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from neglm_cli.lm.job import Job
     from neglm_cli.lm.trainer import EpochEnd
 
-CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 REPORT_EVERY = 10.0  # seconds
 
 

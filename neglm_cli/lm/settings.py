@@ -1,6 +1,6 @@
 """What a training depends on, besides its data: the options of `neglm train-lm`, stored with the model."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -46,8 +46,6 @@ class Settings:
         """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""
         return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
-
-NAMES = tuple(field.name for field in fields(Settings))
 
 PRESETS: dict[str, dict[str, Any]] = {
     "ptb": {},

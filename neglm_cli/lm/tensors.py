@@ -19,6 +19,3 @@ class Rows:
         width = self.shape[1]
         for first in range(0, len(self._table), ROWS_AT_ONCE):
             yield np.ascontiguousarray(self._table[first : first + ROWS_AT_ONCE, :width])
-
-    def whole(self) -> np.ndarray:
-        return self._table[:, : self.shape[1]].copy()

@@ -183,13 +183,18 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
     assert epochs[-1] == 25
 
 
-def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Path) -> None:
+def kill_a_training() -> None:
+    """It leaves cut.partial."""
     command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not Path("cut.partial").exists():
         time.sleep(0.01)
     process.kill()
     process.wait()
+
+
+def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Path) -> None:
+    kill_a_training()
     assert "started with --hidden 9" in refused(neglm, "--resume", "--model", "cut", "--hidden", "10")
     assert "another text" in refused(neglm, "valid.txt", "--resume", "--model", "cut")
     assert "nothing to go on with" in refused(neglm, "--resume", "--model", "none")
@@ -249,12 +254,7 @@ def _small_files() -> None:
 
 
 def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> None:
-    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while not Path("cut.partial").exists():
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    kill_a_training()
     before = Path("cut.partial").read_bytes()
     resumed = [*COMMAND, "train-lm", "--resume", "--model", "cut", "--checkpoint", "0", "--no-cache"]
     result = subprocess.run(resumed, capture_output=True, preexec_fn=_small_files)

@@ -11,7 +11,6 @@ from neglm_cli.objective.random import draw
 
 SIXTEEN = np.uint64(16)
 SIXTEEN_BITS = np.uint64(0xFFFF)
-FOUR = np.uint64(4)
 SPREAD, S32 = np.uint64(2654435769), np.uint64(32)  # the golden ratio, times 2^32
 LOWER = np.uint64(0xFFFFFFFF)
 
