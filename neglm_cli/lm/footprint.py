@@ -19,7 +19,7 @@ def footprint(shape: Shape, settings: Settings) -> dict[str, int]:
     layers = shape.layers * 4 * hidden * (max(shape.inputs) + shape.hidden + 1)
     tables = words * sum(widths)
     sampled = settings.loss != "softmax"
-    noise_words = {"token": rows, "step": settings.bptt, "batch": 1}[settings.noise] * settings.k if sampled else 0
+    noise_words = rows // settings.group_rows * settings.k if sampled else 0
     places = noise_words + rows if sampled else 1
     shared = noise_words if settings.noise != "token" else 0
     touched = sum(

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+TOKEN, SHARED, SOFTMAX = range(3)  # who has noise words: every row its own, groups of rows, or none
+DROPOUT_UNITS = 1 << 16
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -41,6 +44,25 @@ class Settings:
     def moments(self) -> int:
         """Numbers that the optimiser keeps for each parameter: none, squares of gradients, or means, too."""
         return {"sgd": 0, "adagrad": 1, "adam": 2}[self.optimizer]
+
+    @property
+    def mode(self) -> int:
+        return SOFTMAX if self.loss == "softmax" else TOKEN if self.noise == "token" else SHARED
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a minibatch that share noise words."""
+        return {"token": 1, "step": self.batch, "batch": self.batch * self.bptt}[self.noise]
+
+    @property
+    def dropped(self) -> int:
+        """Of 65,536 units."""
+        return round(self.dropout * DROPOUT_UNITS)
+
+    @property
+    def exact(self) -> bool:
+        """Whether rows that are not touched are moved all the same, when they are needed again."""
+        return self.optimizer == "adam" and self.adam == "exact"
 
     def rate(self, epoch: int) -> float:
         """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays, lstm
-from neglm_cli.lm.cpu.optimise import ADAGRAD, ADAM, SGD, catch_up
+from neglm_cli.lm.cpu.optimise import catch_up
 from neglm_cli.lm.cpu.softmax import log_normalisers
 from neglm_cli.lm.cpu.step import Numbers, Text, score, train
-from neglm_cli.lm.cpu.training import SAMPLED_ROWS, group_rows, mode_of, training_arrays
+from neglm_cli.lm.cpu.training import SAMPLED_ROWS, training_arrays
 from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.optimisers import EPSILON, KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
@@ -19,9 +20,6 @@ from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 
-KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
-EPSILON = 1e-8
-DROPOUT_UNITS = 1 << 16
 
 
 class Team:
@@ -105,11 +103,11 @@ class CpuDevice:
         settings = self.settings
         batch, steps = minibatch.inputs.shape
         numbers = Numbers(
-            batch, steps, settings.embedding, mode_of(settings), settings.k,
-            max(min(group_rows(settings), batch * steps), 1), round(settings.dropout * DROPOUT_UNITS), self.bias,
+            batch, steps, settings.embedding, settings.mode, settings.k,
+            max(min(settings.group_rows, batch * steps), 1), settings.dropped, self.bias,
             np.float32(1 / batch), float(settings.clip), KINDS[settings.optimizer],
-            settings.optimizer == "adam" and settings.adam == "exact", minibatch.step, float(minibatch.rate),
-            np.float32(EPSILON),
+            settings.exact, minibatch.step, float(minibatch.rate),
+            EPSILON,
         )  # fmt: skip
         text = self.text(*minibatch[:3], minibatch.epoch, minibatch.number)
         return self._training, text, numbers
@@ -154,14 +152,14 @@ class CpuDevice:
         return _log_z(room, rows)
 
     def finish_moves(self, step: int, rate: float) -> None:
-        if self.settings.optimizer != "adam" or self.settings.adam != "exact":
+        if not self.settings.exact:
             return
         training = self._training
         every = np.arange(self.shape.words, dtype=np.int32)
         for number, name in enumerate(("embedding", "output")):
             table, means, squares = (getattr(group, name) for group in (self.weights, training.means, training.squares))
             moved = training.moved[number]
-            catch_up(table, means, squares, moved, every, len(every), step + 1, rate, np.float32(EPSILON))
+            catch_up(table, means, squares, moved, every, len(every), step + 1, rate, EPSILON)
 
     def memory(self) -> dict[str, int]:
         """Bytes of all arrays, by what they are for."""

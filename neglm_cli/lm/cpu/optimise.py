@@ -9,24 +9,12 @@ Rows of tables that a minibatch does not touch are not looked at. For SGD and Ad
 move them all the same: `lazy` leaves that out, `exact` makes up for it when a row is needed again.
 """
 
-import math
-
 import numpy as np
 
 from neglm_cli.kernels import kernel, outlined
+from neglm_cli.lm.optimisers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD, rate_of
 
-SGD, ADAGRAD, ADAM = range(3)
-BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 ONE = np.float32(1)
-FORGOTTEN = 300  # steps after which nothing is left of m: 0.9^300 = 2e-14
-
-
-@outlined
-def rate_of(kind, rate, step):
-    """The learning rate of a step: rate_t for Adam."""
-    if kind == ADAM:
-        rate *= math.sqrt(1 - np.float64(BETA2) ** step) / (1 - np.float64(BETA1) ** step)
-    return np.float32(rate)
 
 
 @outlined

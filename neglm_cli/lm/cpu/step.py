@@ -14,13 +14,13 @@ from neglm_cli.kernels import kernel, outlined
 from neglm_cli.lm.cpu import lstm
 from neglm_cli.lm.cpu.arrays import Scoring, Shares, States, Touched, Transposed, Way, Weights
 from neglm_cli.lm.cpu.functions import sum_of_squares
-from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows, rate_of
+from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
 from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
 from neglm_cli.lm.cpu.sampled import draw_noise, pack_noise, shared_gradients, shared_loss, token_loss
 from neglm_cli.lm.cpu.softmax import BLOCK, add_parts, log_normalisers, softmax_gradients, softmax_scores
+from neglm_cli.lm.optimisers import rate_of
+from neglm_cli.lm.settings import SHARED, SOFTMAX, TOKEN
 from neglm_cli.simd import LANES
-
-TOKEN, SHARED, SOFTMAX = range(3)  # who has noise words: every row its own, groups of rows, or none
 
 
 class Sampling(NamedTuple):

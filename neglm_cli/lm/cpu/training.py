@@ -6,30 +6,21 @@ from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import Shares, Weights
 from neglm_cli.lm.cpu.product import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW
-from neglm_cli.lm.cpu.step import SHARED, SOFTMAX, TOKEN, Sampling, Training
+from neglm_cli.lm.cpu.step import Sampling, Training
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.lm.settings import Settings
+from neglm_cli.lm.settings import SHARED, SOFTMAX, TOKEN, Settings
 
 SOFTMAX_ROOM = 1 << 24  # scores that are held at once, unless one row has more
 SAMPLED_ROWS = 64  # of which log Z is looked at while training
 
 
-def mode_of(settings: Settings) -> int:
-    return SOFTMAX if settings.loss == "softmax" else TOKEN if settings.noise == "token" else SHARED
-
-
-def group_rows(settings: Settings) -> int:
-    """Rows that share noise words, where they are shared."""
-    return settings.batch if settings.noise == "step" else settings.batch * settings.bptt
-
-
 def training_arrays(
     shape: Shape, settings: Settings, weights: Weights, own: Shares, noise_table: np.ndarray, offsets: np.ndarray
 ) -> Training:
-    threads, mode = settings.threads, mode_of(settings)
+    threads, mode = settings.threads, settings.mode
     rows, k = settings.batch * settings.bptt, settings.k
-    noise_words = {TOKEN: rows * k, SHARED: rows // group_rows(settings) * k, SOFTMAX: 0}[mode]
-    places = {TOKEN: noise_words + rows, SHARED: noise_words + rows, SOFTMAX: 1}[mode]
+    noise_words = 0 if mode == SOFTMAX else rows // settings.group_rows * k
+    places = 1 if mode == SOFTMAX else noise_words + rows
     source_of = np.repeat(np.arange(rows), k + 1) if mode == TOKEN else np.zeros(places)
     sampling = _sampling(shape, settings, mode, noise_words if mode == SHARED else 0, places, noise_table, offsets)
     gradients = arrays.weights_like(weights, tables=False)

@@ -1,0 +1,264 @@
+"""A GPU as a device: what goes to it, what comes from it, and when."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda.functions import KEYS
+from neglm_cli.lm.cuda.gpu import Array, Gpu, Signal
+from neglm_cli.lm.cuda.network import Network, States, Text
+from neglm_cli.lm.cuda.optimise import LOSS, NORM
+from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
+from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
+from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.settings import Settings
+from neglm_cli.lm.trainer import QUEUED
+from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
+from neglm_cli.objective.noise import alias_table, probabilities
+from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
+
+SAMPLED_ROWS = 64  # of which log Z is looked at while training
+ROWS_AT_ONCE = 4096
+S32 = np.uint64(32)
+
+
+class Parcel:
+    """What is sent for a minibatch, in one copy, and what comes back."""
+
+    def __init__(self, gpu: Gpu, number: int, layers: int) -> None:
+        size = KEYS + layers + 1
+        self._gpu = gpu
+        self._host = gpu.pinned(size + number, np.uint64)
+        self._there = gpu.zeros(size + number, np.uint64)
+        self.head, self.words = self._there[:size], self._there[size:]
+        self.record = gpu.pinned(2, np.float64)
+        self.done: Signal | None = None
+
+    def send(self, inputs: np.ndarray, targets: np.ndarray, numbers: list[int], keys: np.ndarray) -> None:
+        """inputs, targets: (B, T)."""
+        if self.done is not None:
+            self.done.synchronize()  # long ago: a parcel is sent again only after several others
+        host = self._host
+        host[:KEYS] = numbers
+        host[KEYS : KEYS + len(keys)] = keys
+        words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << S32)
+        host[len(self.head) : len(self.head) + words.size] = words.reshape(-1)
+        self._gpu.copy_in(self._there, host)
+
+
+class PendingMinibatch:
+    def __init__(self, done: Signal, record: np.ndarray, words: int) -> None:
+        self._done, self._record, self._words = done, record, words
+
+    def result(self) -> Trained:
+        self._done.synchronize()
+        return Trained(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+
+
+class DeviceRows:
+    """Rows of a table on their way to a file, some at a time."""
+
+    def __init__(self, gpu: Gpu, table: Array, first: int, count: int, width: int) -> None:
+        self.shape = (count, width)
+        self.dtype = np.dtype(np.float32)
+        self._gpu, self._table, self._first = gpu, table, first
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        count, width = self.shape
+        for start in range(self._first, self._first + count, ROWS_AT_ONCE):
+            end = min(start + ROWS_AT_ONCE, self._first + count)
+            yield np.ascontiguousarray(self._gpu.download(self._table[start:end])[:, :width])
+
+
+class CudaDevice:
+    """A model with its counts, for scoring; `prepare_training` makes the arrays for training, too."""
+
+    def __init__(
+        self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: Gpu,
+        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS,
+    ) -> None:  # fmt: skip
+        self.shape = parameters.shape
+        self.settings = settings
+        self.gpu = gpu
+        self.multiplier = multiplier or Tiled(gpu)
+        self.steps = steps
+        self._end = end_of_line if settings.reset_at_eos else -1
+        self._distribution = probabilities(counts, settings.noise_alpha)
+        self.bias = float(LOSSES[settings.loss].bias)
+        self.weights = weights(gpu, self.shape)
+        self.logit_offsets = gpu.upload(self._offsets(logit_offsets))
+        self._fill_tables(self.weights, parameters.embedding, parameters.output)
+        for layer, values in enumerate(parameters.layers):
+            self._fill_layer(self.weights, layer, values)
+
+    def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
+        settings = self.settings
+        return function(settings.loss, self._distribution, settings.k, settings.log_z).astype(np.float32)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def prepare_training(self) -> None:
+        gpu, settings, shape = self.gpu, self.settings, self.shape
+        network = Network(gpu, self.multiplier, shape, self.weights.views, settings.batch, self.steps)
+        noise, offsets = gpu.upload(alias_table(self._distribution)), gpu.upload(self._offsets(train_offsets))
+        self._training = Training(
+            gpu, self.multiplier, network, shape, settings, self.weights, noise, offsets, self.bias
+        )
+        self._parcels = [Parcel(gpu, settings.batch * settings.bptt, shape.layers) for _ in range(QUEUED + 2)]
+        self._sent = 0
+
+    def train(self, minibatch: Minibatch) -> PendingMinibatch:
+        settings, positions = self.settings, minibatch.positions
+        batch, steps = minibatch.inputs.shape
+        parcel = self._parcels[self._sent % len(self._parcels)]
+        self._sent += 1
+        first = int(positions[0, 0])
+        stride = int(positions[1, 0]) - first if batch > 1 else 0
+        place = minibatch.number * settings.bptt if settings.noise == "step" else minibatch.number
+        dropout = np.array([stream(settings.seed, DROPOUT, minibatch.epoch)])
+        keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
+        noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
+        parcel.send(minibatch.inputs, minibatch.targets, [first, stride, noise_key, place], keys)
+        text = Text(parcel.words, parcel.head, batch, steps, settings.dropped, self._end)
+        self._training.train(text, minibatch.step, minibatch.rate)
+        parcel.done = self.gpu.copy_out(self._training.record, parcel.record)
+        return PendingMinibatch(parcel.done, parcel.record, batch * steps)
+
+    def log_z(self) -> np.ndarray:
+        hidden, number = self.shape.hidden, min(SAMPLED_ROWS, self.settings.batch)
+        y = np.zeros((number, width_of(self.shape)), np.float32)
+        y[:, :hidden] = self._carried()[0][-1, :number]
+        y[:, hidden] = self.bias
+        scorings = Scorings(self.gpu, self.multiplier, self.shape, number)
+        no_targets = self.gpu.zeros(number, np.uint64)
+        scorings.normalise(Part(self.gpu.upload(y)), number, self.weights.table, self.logit_offsets, no_targets)
+        return scorings.log_z(number)
+
+    def finish_moves(self, step: int, rate: float) -> None:
+        if self.settings.exact:
+            count = 2 * self.shape.words
+            every = self.gpu.upload(np.arange(count, dtype=np.int32))
+            self._training.catch_up(every, self.gpu.upload(np.array([count, 0], np.int32)), step + 1, rate)
+
+    # --- scoring --------------------------------------------------------------------------------------
+
+    def scorer(self, steps: int) -> "CudaScorer":
+        return CudaScorer(self, steps, self._end)
+
+    # --- files ----------------------------------------------------------------------------------------
+
+    def parameters(self) -> Tensors:
+        return self._named("", self.weights)
+
+    def state(self) -> Tensors:
+        training, words = self._training, self.shape.words
+        moved = self.gpu.download(training.moved)
+        tensors: Tensors = {"moved": moved.reshape(2, words) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)}
+        for number, moments in enumerate(self._moments()):
+            tensors |= self._named(f"moment.{number}.", moments)
+        tensors["hidden"], tensors["cell"] = self._carried()
+        return tensors
+
+    def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
+        gpu, training, states = self.gpu, self._training, self._training.states
+        for prefix, values in [("", self.weights), *((f"moment.{n}.", m) for n, m in enumerate(self._moments()))]:
+            self._fill(prefix, values, tensors)
+        if self.settings.moments > 1:
+            gpu.write(training.moved, tensors["moved"].reshape(-1))
+        states.before = self.settings.batch * self.settings.bptt
+        for layer, inputs in enumerate(self.shape.inputs):
+            state = np.zeros((self.settings.batch, inputs + 1 + self.shape.hidden), np.float32)
+            state[:, inputs] = 1
+            state[:, inputs + 1 :] = tensors["hidden"][layer]
+            gpu.write(states.xh[layer][states.before :], state)
+            gpu.write(states.c[layer][states.before :], tensors["cell"][layer])
+
+    def _carried(self) -> tuple[np.ndarray, np.ndarray]:
+        """The state behind the last minibatch, (L, B, H): h and c."""
+        states, batch = self._training.states, self.settings.batch
+        last = slice(states.before, states.before + batch)
+        hidden = [
+            self.gpu.download(xh[last])[:, inputs + 1 :] for xh, inputs in zip(states.xh, self.shape.inputs, strict=True)
+        ]
+        return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in states.c])
+
+    def _moments(self) -> list[Weights]:
+        """Those that the optimiser keeps."""
+        return [self._training.squares, self._training.means][: self.settings.moments]
+
+    def _named(self, prefix: str, values: Weights) -> Tensors:
+        shape, gpu = self.shape, self.gpu
+        words, hidden = shape.words, shape.hidden
+        output = DeviceRows(gpu, values.table, words, words, hidden + 1)
+        tensors: Tensors = {
+            f"{prefix}embedding": DeviceRows(gpu, values.table, 0, words, shape.embedding),
+            f"{prefix}output": DeviceRows(gpu, values.table, words, words, hidden),
+            f"{prefix}output_bias": np.concatenate([block[:, hidden] for block in output.blocks()]),
+        }
+        for layer, inputs in enumerate(shape.inputs):
+            stacked = gpu.download(values.views[layer])
+            tensors[f"{prefix}lstm.{layer}.input"] = stacked[:inputs]
+            tensors[f"{prefix}lstm.{layer}.recurrent"] = stacked[inputs + 1 :]
+            tensors[f"{prefix}lstm.{layer}.bias"] = stacked[inputs]
+        return tensors
+
+    def _fill(self, prefix: str, values: Weights, tensors: Mapping[str, np.ndarray]) -> None:
+        output = np.concatenate(
+            [tensors[f"{prefix}output"], tensors[f"{prefix}output_bias"][:, None]], axis=1
+        )
+        self._fill_tables(values, tensors[f"{prefix}embedding"], output)
+        for layer in range(self.shape.layers):
+            parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))
+            self._fill_layer(values, layer, parts)
+
+    def _fill_tables(self, values: Weights, embedding: np.ndarray, output: np.ndarray) -> None:
+        """From rows without padding, or with their own."""
+        words, width = self.shape.words, width_of(self.shape)
+        for table, first, used in ((embedding, 0, self.shape.embedding), (output, words, self.shape.hidden + 1)):
+            for start in range(0, words, ROWS_AT_ONCE):
+                end = min(start + ROWS_AT_ONCE, words)
+                block = np.zeros((end - start, width), np.float32)
+                block[:, :used] = table[start:end, :used]
+                self.gpu.write(values.table[first + start : first + end], block)
+
+    def _fill_layer(self, values: Weights, layer: int, parts: Layer) -> None:
+        self.gpu.write(values.views[layer], np.concatenate([parts.input, parts.bias[None], parts.recurrent]))
+
+    def close(self) -> None:
+        self.gpu.synchronize()
+
+
+class CudaScorer:
+    """One row of text, with a state of its own and the device's parameters."""
+
+    def __init__(self, device: CudaDevice, steps: int, end: int) -> None:
+        gpu, shape = device.gpu, device.shape
+        self._device, self._end = device, end
+        self._network = Network(gpu, device.multiplier, shape, device.weights.views, 1, device.steps)
+        self._states = States(gpu, shape, 1, steps)
+        self._scorings = Scorings(gpu, device.multiplier, shape, steps)
+        self._parcel = Parcel(gpu, steps, shape.layers)
+        y = np.zeros((steps, width_of(shape)), np.float32)
+        y[:, shape.hidden] = device.bias
+        self._y = Part(gpu.upload(y))
+        self._no_keys = np.zeros(shape.layers + 1, np.uint64)
+
+    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+        device, number = self._device, inputs.size
+        batch, steps = inputs.shape
+        self._parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
+        text = Text(self._parcel.words, self._parcel.head, batch, steps, 0, self._end)
+        table = device.weights.table
+        self._network.forward(table, text, self._states, self._y)
+        self._scorings.normalise(self._y, number, table, device.logit_offsets, text.words)
+        log_z = self._scorings.log_z(number)
+        target_scores = device.gpu.download(self._scorings.target_scores)[:number]
+        return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+
+def describe(plan: Any) -> str:
+    """How steps are made, for reports."""
+    return "a launch for each step" if plan is None else f"one launch for all steps, {plan.blocks} blocks"
