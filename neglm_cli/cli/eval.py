@@ -15,6 +15,7 @@ from neglm_cli.cli.options import (
     MODEL,
     OUTPUT,
     Debug,
+    DeviceName,
     Json,
     Quiet,
     Threads,
@@ -123,6 +124,7 @@ def evaluate(
         ),
     ] = False,
     json: Json = False,
+    device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -160,7 +162,7 @@ def evaluate(
     one_blas_thread()
     console.announce_compiling()
     if test:
-        evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json)
+        evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json, device)
     else:
         _evaluate_vectors(model or DEFAULT_VECTORS, similarity or [], analogy or [], restrict, fold_case, method, json)
 

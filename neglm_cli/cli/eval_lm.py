@@ -4,33 +4,37 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.options import thread_count
+from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.cpu.device import CpuDevice
+    from neglm_cli.lm.device import Device
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.lm.scoring import Line, Tally
 
 DIGITS = 6
 
 
-def evaluate_texts(path: str, tests: list[str], per_line: bool, threads: int | None, json: bool) -> None:
+def evaluate_texts(
+    path: str, tests: list[str], per_line: bool, threads: int | None, json: bool, device_name: str
+) -> None:
     from dataclasses import replace
 
-    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+    from neglm_cli.lm.devices import make_device
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.text.source import open_corpus
 
     for test in tests:
         open_corpus([test])  # what is wrong with them is said at once
+    gpu = find_gpu(device_name)
     model = LanguageModel.load(path)
     if not model.finished:
         console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
-    load_kernels(training=False)
     settings = replace(model.settings, threads=thread_count(threads))
-    device = CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
+    device = make_device(
+        model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=console.note
+    )
     try:
         results = [_evaluate(model, device, test, per_line, settings.threads, json) for test in tests]
     finally:
@@ -42,7 +46,7 @@ def evaluate_texts(path: str, tests: list[str], per_line: bool, threads: int | N
 
 
 def _evaluate(
-    model: "LanguageModel", device: "CpuDevice", test: str, per_line: bool, threads: int, json: bool
+    model: "LanguageModel", device: "Device", test: str, per_line: bool, threads: int, json: bool
 ) -> dict[str, Any]:
     from neglm_cli.lm.scoring import AT_ONCE, Reader
     from neglm_cli.text.encode import Encoder

@@ -2,11 +2,14 @@
 
 import os
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from neglm_cli.cli.console import console
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.cuda.gpu import Gpu
 
 DEFAULT_MODEL = "model.safetensors"
 FLAG = ""  # the metavar of an option that takes no value
@@ -86,6 +89,16 @@ Cache = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help="Where it runs: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: "
+        "cuda if it can be used, else cpu.",
+        metavar="auto|cpu|cuda[:N]",
+        rich_help_panel=RUNTIME,
+    ),
+]
 VectorsFile = Annotated[
     str,
     typer.Option("--vectors", help="A file of vectors; - is standard input.", metavar="FILE", rich_help_panel=INPUT),
@@ -97,6 +110,18 @@ def thread_count(threads: int | None) -> int:
     from neglm_cli.text.parallel import usable_cores
 
     return threads or usable_cores()
+
+
+def find_gpu(device: str) -> "Gpu | None":
+    """The GPU that --device means; None for the processor."""
+    from neglm_cli.lm import devices
+
+    if not devices.is_device(device):
+        raise typer.BadParameter(f"--device {device} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on.")
+    gpu = devices.find_gpu(device)
+    if gpu is not None:
+        console.note(f"using {gpu.name} (cuda:{gpu.number})")
+    return gpu
 
 
 def one_blas_thread() -> None:

@@ -17,11 +17,13 @@ from neglm_cli.cli.options import (
     TRAINING,
     Cache,
     Debug,
+    DeviceName,
     Json,
     Quiet,
     Threads,
     TrainingCorpus,
     VocabularyFile,
+    find_gpu,
     one_blas_thread,
 )
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
@@ -383,6 +385,7 @@ def train_lm(
             rich_help_panel=RUNTIME,
         ),
     ] = 60,
+    device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -421,11 +424,10 @@ def train_lm(
     check_writable(model)
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.lm.cpu.device import load_kernels
-
+    gpu = find_gpu(device)
     with ExitStack() as copies:
         if resume:
-            job = resumed_job(model, given, corpus or [], valid or [], cache, copies)
+            job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
         else:
             limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
             settings = settings_of(preset, given)
@@ -433,12 +435,11 @@ def train_lm(
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
             keep_inputs(model, log, [file["path"] for file in [*texts.files, *texts.valid_files]])
             if dry_run:
-                expected = estimate(texts, settings)
+                expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
-            job = new_job(texts, settings)
+            job = new_job(texts, settings, gpu)
         copies.callback(job.device.close)
-        load_kernels(training=True)
         with Log(log, goes_on=resume) as reports:
             summary = Run(job, model, checkpoint, reports).train()
     console.summary(summary, as_text(summary), model, json)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from neglm_cli.cli.options import machine_memory
 
 if TYPE_CHECKING:
+    from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.job import Texts
     from neglm_cli.lm.settings import Settings
 
@@ -13,7 +14,7 @@ TRIED = 10  # minibatches
 TRIED_SECONDS = 20.0  # that they may take
 
 
-def estimate(texts: "Texts", settings: "Settings") -> dict[str, Any]:
+def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
     """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape
@@ -25,7 +26,7 @@ def estimate(texts: "Texts", settings: "Settings") -> dict[str, Any]:
     numbers = 4 * shape.parameters
     words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))
     words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).stretch * settings.batch
-    seconds = _seconds_per_word(texts, settings) if total < machine_memory() else None
+    seconds = _seconds_per_word(texts, settings, gpu) if total < machine_memory() else None
     return {
         "loss": settings.loss,
         "vocabulary": len(texts.words),
@@ -43,13 +44,11 @@ def estimate(texts: "Texts", settings: "Settings") -> dict[str, Any]:
     }
 
 
-def _seconds_per_word(texts: "Texts", settings: "Settings") -> float:
-    from neglm_cli.lm.cpu.device import load_kernels
+def _seconds_per_word(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> float:
     from neglm_cli.lm.job import Job, new_device
     from neglm_cli.lm.model import Progress
 
-    load_kernels(training=True)
-    device = new_device(texts.words, settings, empty=True)
+    device = new_device(texts.words, settings, gpu, empty=True)
     trainer = Job(texts, settings, device, Progress()).trainer
     times: list[float] = []
     words = 0

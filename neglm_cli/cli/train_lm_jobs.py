@@ -17,6 +17,7 @@ from neglm_cli.cli.options import thread_count
 from neglm_cli.errors import NeglmError, shown
 
 if TYPE_CHECKING:
+    from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.job import Job, Texts
     from neglm_cli.lm.settings import Settings
     from neglm_cli.text.alphabet import Alphabet
@@ -62,16 +63,17 @@ def new_texts(
     return Texts(vocabulary, encoded, named.records(opened, threads), encoded_valid, valid_files)
 
 
-def new_job(texts: "Texts", settings: "Settings") -> "Job":
+def new_job(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> "Job":
     from neglm_cli.lm.job import Job, new_device
     from neglm_cli.lm.model import Progress
 
-    return Job(texts, settings, new_device(texts.words, settings), Progress())
+    return Job(texts, settings, new_device(texts.words, settings, gpu, console.note), Progress())
 
 
 def resumed_job(
-    output: str, given: dict[str, Any], corpus: list[str], valid: list[str], cache: bool, copies: ExitStack
-) -> "Job":
+    output: str, given: dict[str, Any], corpus: list[str], valid: list[str], cache: bool, gpu: "Gpu | None",
+    copies: ExitStack,
+) -> "Job":  # fmt: skip
     from dataclasses import replace
 
     from neglm_cli.lm.job import Job, Texts, new_device
@@ -103,7 +105,7 @@ def resumed_job(
         encoded_valid, valid_files = _encoded(opened_valid, state.words, settings, cache), state.validation
     if [file["fingerprint"] for file in valid_files] != [file["fingerprint"] for file in state.validation]:
         raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
-    device = new_device(state.words, settings, empty=True)
+    device = new_device(state.words, settings, gpu, console.note, empty=True)
     device.restore(state.tensors)
     progress = state.progress
     console.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from neglm_cli.lm.parameters import Shape
 from neglm_cli.store.container import Matrix
 
 Tensors = dict[str, np.ndarray | Matrix]
@@ -52,6 +53,12 @@ class Scorer(Protocol):
 
 
 class Device(Protocol):
+    shape: Shape
+
+    def prepare_training(self) -> None:
+        """Make the arrays that only a training needs."""
+        ...
+
     def train(self, minibatch: Minibatch) -> Pending:
         """Begin to train on a minibatch: after the one before, and whether or not someone waits for the result."""
         ...

@@ -1,11 +1,12 @@
 """A training as a whole: the model, what it learns from, how far it is; and its files on the way."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.cpu.device import CpuDevice
-from neglm_cli.lm.device import Tensors
+from neglm_cli.lm.device import Device, Tensors
+from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import MODEL, STATE, Progress, save
 from neglm_cli.lm.parameters import Shape, start
 from neglm_cli.lm.scoring import AT_ONCE, Reader
@@ -16,6 +17,9 @@ from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.cuda.gpu import Gpu
 
 LOOKED_AT = 1 << 20  # words of a corpus that show whether it belongs to a vocabulary
 TOO_MANY_UNKNOWN = 0.9
@@ -33,7 +37,7 @@ class Texts:
 
 
 class Job:
-    def __init__(self, texts: Texts, settings: Settings, device: CpuDevice, progress: Progress) -> None:
+    def __init__(self, texts: Texts, settings: Settings, device: Device, progress: Progress) -> None:
         self.texts = texts
         self.settings = settings
         self.device = device
@@ -64,15 +68,17 @@ class Job:
         save(path, kind, texts.words, self.settings, texts.files, texts.valid_files, self.progress, tensors)
 
 
-def new_device(words: Alphabet, settings: Settings, empty: bool = False) -> CpuDevice:
+def new_device(
+    words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
+    empty: bool = False,
+) -> Device:  # fmt: skip
     """A device with a model that knows nothing yet; an `empty` one is all zeros, and takes no memory for words that
     are not used."""
     shape = Shape(len(words), settings.embedding, settings.hidden, settings.layers)
     bias = first_bias(settings.loss, len(words)) if settings.bias_init is None else settings.bias_init
     sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
-    device = CpuDevice(start(shape, settings.seed, *sizes), settings, words.counts, words.id(END_OF_LINE))
-    device.prepare_training()
-    return device
+    parameters = start(shape, settings.seed, *sizes)
+    return make_device(parameters, settings, words.counts, words.id(END_OF_LINE), gpu, training=True, note=note)
 
 
 def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:

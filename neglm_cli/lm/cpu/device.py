@@ -21,7 +21,6 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 
 
-
 class Team:
     """Threads that run the same kernel side by side. Each has a queue of its own: what is handed out while they work
     begins without anyone having to wake up."""

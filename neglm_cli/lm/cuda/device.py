@@ -156,7 +156,9 @@ class CudaDevice:
     def state(self) -> Tensors:
         training, words = self._training, self.shape.words
         moved = self.gpu.download(training.moved)
-        tensors: Tensors = {"moved": moved.reshape(2, words) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)}
+        tensors: Tensors = {
+            "moved": moved.reshape(2, words) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)
+        }
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
         tensors["hidden"], tensors["cell"] = self._carried()
@@ -181,7 +183,8 @@ class CudaDevice:
         states, batch = self._training.states, self.settings.batch
         last = slice(states.before, states.before + batch)
         hidden = [
-            self.gpu.download(xh[last])[:, inputs + 1 :] for xh, inputs in zip(states.xh, self.shape.inputs, strict=True)
+            self.gpu.download(xh[last])[:, inputs + 1 :]
+            for xh, inputs in zip(states.xh, self.shape.inputs, strict=True)
         ]
         return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in states.c])
 
@@ -206,9 +209,7 @@ class CudaDevice:
         return tensors
 
     def _fill(self, prefix: str, values: Weights, tensors: Mapping[str, np.ndarray]) -> None:
-        output = np.concatenate(
-            [tensors[f"{prefix}output"], tensors[f"{prefix}output_bias"][:, None]], axis=1
-        )
+        output = np.concatenate([tensors[f"{prefix}output"], tensors[f"{prefix}output_bias"][:, None]], axis=1)
         self._fill_tables(values, tensors[f"{prefix}embedding"], output)
         for layer in range(self.shape.layers):
             parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))

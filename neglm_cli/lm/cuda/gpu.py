@@ -5,16 +5,24 @@ takes its place by standing in for `cuda` and `Gpu`. Kernels are plain functions
 They use no warp functions, so that Numba's simulator, which has none, runs the same code.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numba import cuda, float32, float64, int32, int64, uint64, void
+from numba import cuda as numba_cuda
+from numba import float32, float64, int32, int64, uint64, void
+from numba.core import config
+
+from neglm_cli.errors import NeglmError
 
 FLOATS, MATRIX, DOUBLES = float32[::1], float32[:, ::1], float64[::1]
 IDS, BITS = int32[::1], uint64[::1]
 WHOLE, REAL = int64, float32
+cuda: Any = numba_cuda  # what kernels say is compiled by Numba, which has no types for mypy
+IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
+OLDEST = (7, 5)  # compute capability, for CUDA 13
 SHARED_BYTES = 48 << 10  # of a block: Numba offers no more
 
 ROWS_AT_ONCE = 1 << 16  # that are cleared together
@@ -56,16 +64,40 @@ class Signal(Protocol):
     def synchronize(self) -> None: ...
 
 
+def what_is_missing(number: int) -> str:
+    """What keeps a GPU from being used, and how to get it; nothing if it can be."""
+    error = cuda.cuda_error()
+    if error is not None and "NO_DEVICE" not in str(error):
+        return "no NVIDIA driver works here (install one for the GPU; nvidia-smi shows whether it works)"
+    count = 0 if error is not None else len(cuda.gpus)
+    if number >= count:
+        return "there is no NVIDIA GPU" if not count else f"the last GPU is cuda:{count - 1}"
+    if not cuda.is_available():
+        return "CUDA's libraries are missing (pip install 'neglm[cuda]')"
+    capability = tuple(cuda.gpus[number].compute_capability)
+    if capability < OLDEST:
+        return "the GPU has compute capability {}.{}, and CUDA 13 needs {}.{} or more".format(*capability, *OLDEST)
+    return ""
+
+
 class Gpu:
     """One GPU, with a stream for work and one for copies that need not wait for it."""
 
     def __init__(self, number: int = 0) -> None:
-        cuda.select_device(number)
+        self.number = number
+        self._here = threading.local()
+        self._attach()
         self._device = cuda.get_current_device()
         self._stream = cuda.stream()
         self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
         self.launches = 0
+
+    def _attach(self) -> None:
+        """Every thread of the host has to say which GPU it means."""
+        if not getattr(self._here, "attached", False):
+            cuda.select_device(self.number)
+            self._here.attached = True
 
     @property
     def name(self) -> str:
@@ -77,6 +109,17 @@ class Gpu:
         return int(self._device.MULTIPROCESSOR_COUNT)
 
     @property
+    def capability(self) -> tuple[int, int]:
+        major, minor = self._device.compute_capability
+        return int(major), int(minor)
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are free, and all."""
+        self._attach()
+        free, total = cuda.current_context().get_memory_info()
+        return int(free), int(total)
+
+    @property
     def stream_handle(self) -> int:
         """For libraries that put work of their own in the same order."""
         return int(self._stream.handle)
@@ -84,22 +127,36 @@ class Gpu:
     # --- arrays ---------------------------------------------------------------------------------------
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> Array:
-        array = cuda.device_array(shape, dtype)
+        self._attach()
+        try:
+            array = cuda.device_array(shape, dtype)
+        except Exception as error:
+            if "OUT_OF_MEMORY" not in str(error):
+                raise
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            raise NeglmError(
+                f"{self.name} has {self.memory()[0]:,} bytes of memory left, and an array of {size:,} is needed: use a "
+                "smaller model, batch or vocabulary, or --device cpu"
+            ) from error
         for first in range(0, len(array), ROWS_AT_ONCE):
             part = array[first : first + ROWS_AT_ONCE]
             part.copy_to_device(np.zeros(part.shape, dtype))
         return array
 
     def upload(self, host: np.ndarray) -> Array:
-        return cuda.to_device(np.ascontiguousarray(host))
+        array = self.zeros(host.shape, host.dtype)
+        array.copy_to_device(np.ascontiguousarray(host))
+        return array
 
     def download(self, array: Array) -> np.ndarray:
         """After all work that was begun."""
+        self._attach()
         self._stream.synchronize()
         return np.asarray(array.copy_to_host())
 
     def write(self, array: Array, host: np.ndarray) -> None:
         """After all work that was begun."""
+        self._attach()
         self._stream.synchronize()
         array.copy_to_device(np.ascontiguousarray(host))
 
@@ -115,6 +172,7 @@ class Gpu:
     def launch(
         self, kernel: Kernel, blocks: int | tuple[int, ...], *arguments: Any, shared: int = 0, threads: int = 0
     ) -> None:
+        self._attach()
         self._compile(kernel)[blocks, threads or kernel.threads, self._stream, shared](*arguments)
         self.launches += 1
 
@@ -131,6 +189,7 @@ class Gpu:
 
     def copy_in(self, array: Array, host: np.ndarray) -> None:
         """Beside the work so far; what is begun after this waits for it."""
+        self._attach()
         array.copy_to_device(host, self._copies)
         there = cuda.event()
         there.record(self._copies)
@@ -141,7 +200,8 @@ class Gpu:
         array.copy_to_host(host, self._stream)
         event = cuda.event()
         event.record(self._stream)
-        return event  # type: ignore[no-any-return]
+        return event
 
     def synchronize(self) -> None:
+        self._attach()
         self._stream.synchronize()

@@ -16,8 +16,10 @@ its shared memory from the first step to the last, and all blocks wait for each 
 import math
 from typing import NamedTuple
 
+from numba import float32
+
 from neglm_cli.lm.cuda.functions import ONE, ZERO, inlined, keep, mask, sigmoid
-from neglm_cli.lm.cuda.gpu import BITS, MATRIX, WHOLE, Kernel, cuda, float32, kernel
+from neglm_cli.lm.cuda.gpu import BITS, MATRIX, WHOLE, Kernel, cuda, kernel
 
 GATES = 4
 ROWS = 4  # of each thread of the persistent kernels
@@ -258,8 +260,8 @@ def backward(
     step, batch, steps, inputs, units, weights, z, c, d_out, d_c, words, head, place, dropped, end,
     own, at_once, slices, depth,
 ):  # fmt: skip
-    """All steps from `step` down to the first; as `forward`, with recurrent weights (4H, own), and gradients of gates in
-    place of the state."""
+    """All steps from `step` down to the first; as `forward`, with recurrent weights (4H, own), and with gradients of
+    gates in place of the state."""
     memory = cuda.shared.array(0, float32)
     grid = cuda.cg.this_grid()
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x

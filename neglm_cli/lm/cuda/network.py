@@ -93,9 +93,7 @@ class Network:
         units = shape.hidden
         small = batch < LARGE_BATCH
         self.forward_plan = persistent(gpu, lstm.forward, units, units, batch, lstm.GATES) if small else None
-        self.backward_plan = (
-            persistent(gpu, lstm.backward, units, lstm.GATES * units, batch, 1) if small else None
-        )
+        self.backward_plan = persistent(gpu, lstm.backward, units, lstm.GATES * units, batch, 1) if small else None
 
     def forward(self, table: Array, text: Text, states: States, y: Part) -> None:
         """From words to y."""

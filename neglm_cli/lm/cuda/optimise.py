@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+from numba import float64
 
 from neglm_cli.lm.cuda.functions import ONE, inlined
-from neglm_cli.lm.cuda.gpu import DOUBLES, FLOATS, IDS, MATRIX, REAL, WHOLE, cuda, float64, kernel
+from neglm_cli.lm.cuda.gpu import DOUBLES, FLOATS, IDS, MATRIX, REAL, WHOLE, cuda, kernel
 from neglm_cli.lm.cuda.rows import FOUND
 from neglm_cli.lm.optimisers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD
 

@@ -10,8 +10,10 @@ Several products of the same sizes are made at once: A, B and C of the next begi
 
 from typing import NamedTuple, Protocol
 
+from numba import float32
+
 from neglm_cli.lm.cuda.functions import ZERO
-from neglm_cli.lm.cuda.gpu import MATRIX, WHOLE, Array, Gpu, Kernel, cuda, float32, kernel
+from neglm_cli.lm.cuda.gpu import MATRIX, WHOLE, Array, Gpu, Kernel, cuda, kernel
 
 
 class Products(NamedTuple):

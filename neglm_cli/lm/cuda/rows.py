@@ -9,6 +9,7 @@ Words that stand at many places have their gradient made by many blocks, CHUNK p
 """
 
 import numpy as np
+from numba import int32
 
 from neglm_cli.lm.cuda.functions import (
     NOISE_KEY,
@@ -22,7 +23,7 @@ from neglm_cli.lm.cuda.functions import (
     position,
     target_word,
 )
-from neglm_cli.lm.cuda.gpu import BITS, FLOATS, IDS, MATRIX, WHOLE, cuda, int32, kernel
+from neglm_cli.lm.cuda.gpu import BITS, FLOATS, IDS, MATRIX, WHOLE, cuda, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 
@@ -46,8 +47,8 @@ def _noise_word(table, head, place, room, rows, batch, k, group_rows, shared):
 
 @kernel(*(BITS,) * 3, *(IDS,) * 6, *(WHOLE,) * 8, threads=256)
 def list_places(
-    noise, words, head, row_of, rank, counts, slot_of, distinct, tally, places, room, rows, batch, k, group_rows, shared,
-    size,
+    noise, words, head, row_of, rank, counts, slot_of, distinct, tally, places, room, rows, batch, k, group_rows,
+    shared, size,
 ):  # fmt: skip
     """Draw noise words, and find the different rows that are touched.
 

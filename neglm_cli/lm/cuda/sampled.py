@@ -4,8 +4,10 @@ A block has some rows that share noise words, or one row with words of its own. 
 time: their scores, the gradients of these, and at once what they add to the gradient of y. No score leaves the block.
 """
 
+from numba import float32
+
 from neglm_cli.lm.cuda.functions import ONE, ZERO, sigmoid, softplus
-from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, WHOLE, Kernel, cuda, float32, kernel
+from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, WHOLE, Kernel, cuda, kernel
 
 LANES = 32  # threads that make one score together
 PAIRS = 32  # of a row and a word, that are looked at together
@@ -16,7 +18,20 @@ def loss_kernel(at_once: int, name: str) -> Kernel:
     words_at_once = PAIRS // at_once
     pitch = LANES + 1
 
-    @kernel(MATRIX, MATRIX, FLOATS, IDS, FLOATS, MATRIX, FLOATS, *(WHOLE,) * 6, REAL, threads=128, tile=(at_once, 1), name=name)
+    @kernel(
+        MATRIX,
+        MATRIX,
+        FLOATS,
+        IDS,
+        FLOATS,
+        MATRIX,
+        FLOATS,
+        *(WHOLE,) * 6,
+        REAL,
+        threads=128,
+        tile=(at_once, 1),
+        name=name,
+    )
     def sampled_loss(
         source, table, offsets, row_of, factors, d_y, losses, room, rows, group_rows, k, width, size, scale
     ):  # fmt: skip

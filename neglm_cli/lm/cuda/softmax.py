@@ -7,9 +7,10 @@ go over them, a block of threads for each row. So no array grows with rows times
 import math
 
 import numpy as np
+from numba import float32, float64
 
 from neglm_cli.lm.cuda.functions import ONE, ZERO, target_word
-from neglm_cli.lm.cuda.gpu import BITS, DOUBLES, FLOATS, MATRIX, REAL, WHOLE, cuda, float32, float64, kernel
+from neglm_cli.lm.cuda.gpu import BITS, DOUBLES, FLOATS, MATRIX, REAL, WHOLE, cuda, kernel
 
 THREADS = 128  # at most, and a power of 2
 NOTHING = np.float32(-3e38)  # below all scores

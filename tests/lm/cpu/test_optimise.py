@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.cpu.optimise import ADAGRAD, ADAM, SGD, catch_up, move_panels, move_rows
+from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
+from neglm_cli.lm.optimisers import ADAM, EPSILON, KINDS
 
-KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
 RATE = 0.01
-EPSILON = np.float32(1e-8)
 ROWS, WIDTH = 5, 6
 
 

@@ -41,4 +41,3 @@ class SimulatedGpu(Gpu):
 
     def pinned(self, size: int, dtype: Any) -> np.ndarray:
         return np.zeros(size, dtype)
-
