@@ -7,7 +7,7 @@ import pytest
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
-from neglm_cli.lm.optimisers import ADAM, EPSILON, KINDS
+from neglm_cli.lm.optimisers import EPSILON, KINDS
 
 RATE = 0.01
 ROWS, WIDTH = 5, 6
