@@ -108,28 +108,31 @@ def estimate(model: Model, gpu: Gpu) -> tuple[float, str]:
 
 HEAD = """# What a GPU should reach, on paper
 
-**These are estimates, not measurements**: no machine of ours has a GPU. Made by `benchmarks/gpu_estimate.py`; `neglm doctor`
-measures on yours. Loss: neglm with k = 100 noise words of each word's own, 20 steps.
+**These are estimates, not measurements**: no machine of ours has a GPU. Made by
+`benchmarks/gpu_estimate.py`; `neglm doctor` measures on yours. Loss: neglm with k = 100 noise words
+of each word's own, 20 steps.
 
 | model | FLOP a word | of these the LSTM | bytes a word | rows touched | launches a minibatch | a word |
 |---|---|---|---|---|---|---|"""
 
 WHERE_FROM = """
-FLOP: three products for each weight of the LSTM (there, back to the inputs, back to the weights), and three of a row for
-each word and noise word. Bytes: rows of the output table for scores, rows of y for their gradients, the rows that are
-moved with their gradients and what the optimiser keeps, weights, and the states on the way; no cache is counted on. Rows
-touched: different ones in a minibatch, for words as frequent as 1 / rank.
+FLOP: three products for each weight of the LSTM (there, back to the inputs, back to the weights),
+and three of a row for each word and noise word. Bytes: rows of the output table for scores, rows of
+y for their gradients, the rows that are moved with their gradients and what the optimiser keeps,
+weights, and the states on the way; no cache is counted on. Rows touched: different ones in a
+minibatch, for words as frequent as 1 / rank.
 
 | model | GPU | data sheet | words/s expected | what limits it |
 |---|---|---|---|---|"""
 
 ASSUMED = """
-Assumed, not known: products reach {products:.0%} of the data sheet's rate in single precision, memory {memory:.0%} of its
-bandwidth; a launch from Python takes the host {launch:.0f} µs; a step waits {step:.0f} µs for the others, whatever it
-computes; no kernel takes less than {smallest:.0f} µs.
+Assumed, not known: products reach {products:.0%} of the data sheet's rate in single precision,
+memory {memory:.0%} of its bandwidth; a launch from Python takes the host {launch:.0f} µs; a step
+waits {step:.0f} µs for the others, whatever it computes; no kernel takes less than {smallest:.0f}
+µs.
 
-At batch 20 all steps of a layer are one launch. With a launch for each step a minibatch would have {many} of them: {host:.1f} ms
-of the host's time, and {slow:,.0f} words/s at most, on any GPU."""
+At batch 20 all steps of a layer are one launch. With a launch for each step a minibatch would have
+{many} of them: {host:.1f} ms of the host's time, and {slow:,.0f} words/s at most, on any GPU."""
 
 
 def main() -> None:
