@@ -48,7 +48,7 @@ class Scorer(Protocol):
     """Reads on from where it is; begins with no state."""
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        """inputs, targets: int32 (B, T), T at most what was asked for."""
+        """inputs, targets: int32 (1, T), T at most what was asked for."""
         ...
 
 
@@ -67,8 +67,8 @@ class Device(Protocol):
         """log Z at the last words of the last minibatch."""
         ...
 
-    def scorer(self, steps: int) -> Scorer:
-        """For one row of text, with the parameters as they are."""
+    def scorer(self, rows: int) -> Scorer:
+        """With the parameters as they are; for one row of text, `rows` words at a time."""
         ...
 
     def finish_moves(self, step: int, rate: float) -> None:

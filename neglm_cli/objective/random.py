@@ -15,7 +15,7 @@ ratio, then a finalizer of two multiplications in which every bit of the input r
 import numpy as np
 from numba.extending import register_jitable
 
-KEEP, WINDOW, NOISE, PAIR, START, DROPOUT = range(6)  # what a random number is for
+KEEP, WINDOW, NOISE, PAIR, START, DROPOUT, WORDS_TO_COME = range(7)  # what a random number is for
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)

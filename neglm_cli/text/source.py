@@ -39,6 +39,7 @@ NEWLINE = ord("\n")
 READ_AHEAD = 1 << 10  # bytes behind a range that are read with it
 QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
 
+LINES = 1 << 16  # bytes of lines that are looked at together
 MAGIC_SIZE = 10
 NEGLM_START, NEGLM_MARK = 8, b'{"__metadata__":{"checksum":"'  # how our own files begin, and where
 COMPRESSIONS: tuple[tuple[str, "re.Pattern[bytes]", Callable[[Any], Any]], ...] = (
@@ -127,6 +128,19 @@ class Source:
         """Read, decompress and cut into blocks between words."""
         with self._decompressed() as (text, raw):
             yield from self._cut(text, raw)
+
+    def lines(self) -> Iterator[list[bytes]]:
+        """The lines that are there at once, without their ends; the next ones when these have been used. One that has
+        been written is not waited behind: a program at the other end of a pipe may want an answer to it first."""
+        rest = b""
+        buffer = bytearray(LINES)
+        with self.reading() as text:
+            while length := cast(io.RawIOBase, text).readinto(buffer):
+                *lines, rest = (rest + buffer[:length]).split(b"\n")
+                if lines:
+                    yield lines
+        if rest:
+            yield [rest]
 
     @contextmanager
     def reading(self) -> Iterator[BinaryIO]:
@@ -230,7 +244,7 @@ class FilesRead:
 
 def open_corpus(paths: Sequence[str]) -> Corpus:
     """The corpus of these files, `-` being standard input; refused if one cannot be read or all are empty."""
-    corpus = Corpus(tuple(_open_source(os.fspath(path)) for path in paths))
+    corpus = Corpus(tuple(open_source(os.fspath(path)) for path in paths))
     if corpus.size == 0:
         raise NeglmError(f"{corpus.name} is empty: there are no words to read")
     if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
@@ -238,7 +252,8 @@ def open_corpus(paths: Sequence[str]) -> Corpus:
     return corpus
 
 
-def _open_source(path: str) -> Source:
+def open_source(path: str) -> Source:
+    """A file, looked at but not opened yet; refused if it cannot be read."""
     if path == STANDARD_STREAM:
         return Source(path, -1, plain=False)
     try:
@@ -280,8 +295,7 @@ class _Raw(io.RawIOBase):
         self._file = file
         self.count = 0
         self.digests = BlockDigests()
-        start = bytearray(MAGIC_SIZE)
-        self.magic = bytes(start[: read_all(file, memoryview(start))])
+        self.magic = _first_bytes(file)
         self._ahead = self.magic
 
     def readable(self) -> bool:
@@ -298,6 +312,17 @@ class _Raw(io.RawIOBase):
         self.count += length
         self.digests.update(view[:length])
         return length
+
+
+def _first_bytes(file: BinaryIO) -> bytes:
+    """Enough to know a compression by, and no more than the first line: its writer may be waiting for an answer."""
+    start = b""
+    while len(start) < MAGIC_SIZE and NEWLINE not in start:
+        piece = file.read(MAGIC_SIZE - len(start))
+        if not piece:
+            break
+        start += piece
+    return start
 
 
 def _decompressed(raw: _Raw) -> tuple[str, BinaryIO]:

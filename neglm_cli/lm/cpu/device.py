@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,24 @@ class Team:
     def close(self) -> None:
         for member in self._members:
             member.shutdown()
+
+
+class State(NamedTuple):
+    """Of some rows of text: float32 (L, B, H) each."""
+
+    h: np.ndarray
+    c: np.ndarray
+
+    def of(self, rows: np.ndarray) -> "State":
+        return State(self.h[:, rows], self.c[:, rows])
+
+
+class Followed(NamedTuple):
+    """After one more word."""
+
+    state: State
+    y: np.ndarray  # (B, ·)
+    log_z: np.ndarray  # float64 (B,)
 
 
 class PendingMinibatch:
@@ -173,8 +191,8 @@ class CpuDevice:
 
     # --- scoring --------------------------------------------------------------------------------------
 
-    def scorer(self, steps: int) -> "CpuScorer":
-        return CpuScorer(self, steps)
+    def scorer(self, rows: int) -> "CpuScorer":
+        return CpuScorer(self, rows)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -230,26 +248,70 @@ class CpuDevice:
 
 
 class CpuScorer:
-    """One row of text, with a state of its own and the device's parameters."""
+    """Reads texts, with a state of its own and the device's parameters: B rows of T words at a time, in all at most
+    `rows` words. One B goes on where the last call ended, if it was the same B."""
 
-    def __init__(self, device: CpuDevice, steps: int) -> None:
+    def __init__(self, device: CpuDevice, rows: int) -> None:
         self._device = device
-        self._states = arrays.states(device.shape, 1, steps)
-        self._room = arrays.scoring(device.shape, steps, device.team.threads)
+        self._states = arrays.states(device.shape, rows, 1)
+        self._room = arrays.scoring(device.shape, rows, device.team.threads)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+        self._run(inputs, targets, scored=True)
         batch, steps = inputs.shape
-        self._device.team.run(score, *self.arguments(inputs, targets))
         log_z = _log_z(self._room, batch * steps)
         scores = self._room.target_scores[: batch * steps] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
-    def arguments(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[Any, ...]:
+    def score_as_it_is(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Scores that nothing normalises, in place of log-probabilities: float64 (B, T). They take no time for words
+        that are no targets."""
+        self._run(inputs, targets, scored=False)
+        batch, steps = inputs.shape
+        scores = self.scores_of(self._states.y[: batch * steps], _by_step(targets))
+        return scores.reshape(steps, batch).T
+
+    def follow(self, state: "State", words: np.ndarray, scored: bool = True) -> "Followed":
+        """Read one more word in each row of a state, which is left as it is; B rows at most as many as words."""
+        batch, hidden = len(words), self._device.shape.hidden
+        states = self._states
+        for array, given in ((states.h, state.h), (states.c, state.c)):
+            array[:, :batch, :hidden] = given
+        inputs = words.astype(np.int32)[:, None]
+        self._run(inputs, inputs, scored)
+        after = State(states.h[:, :batch, :hidden].copy(), states.c[:, :batch, :hidden].copy())
+        log_z = _log_z(self._room, batch) if scored else np.zeros(batch)
+        return Followed(after, states.y[:batch].copy(), log_z)
+
+    def forget(self) -> None:
+        """Go back to no state."""
+        self._states.h[:] = 0
+        self._states.c[:] = 0
+
+    def no_state(self, batch: int) -> "State":
+        shape = self._device.shape
+        return State(*(np.zeros((shape.layers, batch, shape.hidden), np.float32) for _ in range(2)))
+
+    def scores_of(self, y: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """float64: of word ids[i] after y[i]; without log Z."""
+        device = self._device
+        scores = np.einsum("nh,nh->n", y, device.weights.output[ids]) + device.logit_offsets[ids]
+        return np.asarray(scores, np.float64)
+
+    def all_scores(self, y: np.ndarray) -> np.ndarray:
+        """float32 (B, V); without log Z."""
+        device = self._device
+        return np.asarray(y @ device.weights.output.T + device.logit_offsets)
+
+    def _run(self, inputs: np.ndarray, targets: np.ndarray, scored: bool) -> None:
+        self._device.team.run(score, *self.arguments(inputs, targets, scored))
+
+    def arguments(self, inputs: np.ndarray, targets: np.ndarray, scored: bool = True) -> tuple[Any, ...]:
         device = self._device
         text = device.text(inputs, targets, np.zeros(inputs.shape, np.uint64))
         return (
             device.weights, device.own, self._states, self._room, device.logit_offsets, text, *inputs.shape,
-            device.shape.embedding, device.bias,
+            device.shape.embedding, device.bias, scored,
         )  # fmt: skip
 
 

@@ -116,14 +116,14 @@ def train(training, text, numbers, thread, threads, counter):
 
 
 @kernel
-def score(weights, own, states, scoring, offsets, text, batch, steps, size, bias, thread, threads, counter):
-    """The scores of the targets, and this thread's part of log Z, for one minibatch without dropout."""
+def score(weights, own, states, scoring, offsets, text, batch, steps, size, bias, scored, thread, threads, counter):
+    """Without dropout: y; and if `scored`, the scores of the targets, and this thread's part of log Z."""
     pass_forward(weights, states, own, text, batch, steps, size, 0, bias, thread, threads, counter)
     meet(counter, threads)
     log_normalisers(
-        states.y, batch * steps, weights.output, offsets, text.targets, own.blocks[thread], own.blocks[thread + 1],
-        scoring.packed[thread], scoring.scores[thread], scoring.highest[thread], scoring.sums[thread],
-        scoring.target_scores,
+        states.y, batch * steps if scored else 0, weights.output, offsets, text.targets, own.blocks[thread],
+        own.blocks[thread + 1] if scored else own.blocks[thread], scoring.packed[thread], scoring.scores[thread],
+        scoring.highest[thread], scoring.sums[thread], scoring.target_scores,
     )  # fmt: skip
     _carry(states, batch * steps, batch, thread, threads)
     meet(counter, threads)

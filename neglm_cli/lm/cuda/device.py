@@ -145,8 +145,8 @@ class CudaDevice:
 
     # --- scoring --------------------------------------------------------------------------------------
 
-    def scorer(self, steps: int) -> "CudaScorer":
-        return CudaScorer(self, steps, self._end)
+    def scorer(self, rows: int) -> "CudaScorer":
+        return CudaScorer(self, rows, self._end)
 
     # --- files ----------------------------------------------------------------------------------------
 

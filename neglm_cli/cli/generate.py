@@ -1,0 +1,139 @@
+"""`neglm generate`: text that a language model writes."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import console
+from neglm_cli.cli.options import DEFAULT_MODEL, FLAG, MODEL, OUTPUT, Debug, Quiet, Threads, one_blas_thread
+from neglm_cli.cli.reading import open_model
+
+DEFAULT_LINES = 10
+
+
+@subcommand(
+    "generate",
+    ("neglm generate", "Ten lines."),
+    ("neglm generate --prompt 'the market' --lines 3 --temperature 0.8", "Three lines that begin so."),
+    ("neglm generate --words 1000 --top-p 0.9 --no-unk | fold -s", "A thousand words, no unlikely ones."),
+)
+def generate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A language model; - is standard input.")
+    ] = DEFAULT_MODEL,
+    prompt: Annotated[
+        str,
+        typer.Option(
+            help="Words that every line begins with; with --words, the text. They are printed, too.",
+            show_default=False,
+            metavar="TEXT",
+            rich_help_panel=MODEL,
+        ),
+    ] = "",
+    words: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Stop after N words; ends of line do not count.", show_default=False, metavar="N",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    lines: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Stop after N lines.", show_default=f"{DEFAULT_LINES}, unless --words is given", metavar="N",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Divide log-probabilities by this: below 1 likely words become likelier, 0 takes the likeliest.",
+            metavar="X",
+            rich_help_panel=MODEL,
+        ),
+    ] = 1.0,
+    top_k: Annotated[
+        int,
+        typer.Option(min=0, help="Draw among the N likeliest words; 0: all.", metavar="N", rich_help_panel=MODEL),
+    ] = 0,
+    top_p: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Draw among the likeliest words that together have this probability.",
+            metavar="P",
+            rich_help_panel=MODEL,
+        ),
+    ] = 1.0,
+    no_unk: Annotated[
+        bool, typer.Option("--no-unk", help="Never write <unk>.", metavar=FLAG, rich_help_panel=MODEL)
+    ] = False,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, max=2**63 - 1, help="The same seed writes the same text.", metavar="N", rich_help_panel=MODEL
+        ),
+    ] = 1,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Write text, word by word, as a language model expects it.
+
+    The text begins as behind the end of a line, with the prompt if there is one; words of the prompt that are out of
+    the vocabulary are read as <unk>. Each word is printed as soon as it is drawn.
+    """
+    one_blas_thread()
+    console.announce_compiling()
+    import numpy as np
+
+    from neglm_cli.lm.generation import Taste, Writer
+
+    opened = open_model(model, threads, 1)
+    language = opened.model
+    given = opened.line(os.fsencode(prompt))
+    if missing := [word for word, unknown in zip(given.words, given.unknown, strict=True) if unknown]:
+        console.note(
+            f"not in the vocabulary, and read as <unk>: {b' '.join(missing).decode(errors='backslashreplace')}"
+        )
+    taste = Taste(temperature, top_k, top_p, (language.unknown,) if no_unk else ())
+    end = language.end_of_line
+    beginning = np.concatenate([[end], given.ids]).astype(np.int32)
+    lines_left = lines or (1 << 62 if words else DEFAULT_LINES)
+    words_left = words or 1 << 62
+    out = sys.stdout.buffer
+    try:
+        writer = Writer(opened.scorer, beginning, seed, taste)
+        fresh = _begin(given.words)
+        for word in writer.words():
+            if word == end:
+                out.write(b"\n")
+                out.flush()
+                lines_left -= 1
+                if not lines_left:
+                    return
+                fresh = True
+                if words is None and given.words:
+                    writer.begin(beginning)
+                    fresh = _begin(given.words)
+            else:
+                out.write((b"" if fresh else b" ") + language.words[word])
+                out.flush()
+                fresh = False
+                words_left -= 1
+                if not words_left:
+                    out.write(b"\n")
+                    return
+    finally:
+        opened.device.close()
+
+
+def _begin(words: list[bytes]) -> bool:
+    """Print the prompt; returns whether the line is still empty."""
+    sys.stdout.buffer.write(b" ".join(words))
+    return not words

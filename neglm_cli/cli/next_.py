@@ -1,0 +1,65 @@
+"""`neglm next`: what may come next."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import console
+from neglm_cli.cli.options import DEFAULT_MODEL, Debug, Json, Quiet, Threads, Top, one_blas_thread
+from neglm_cli.cli.queries import Answer, Query, answer, as_text
+from neglm_cli.cli.reading import open_model
+from neglm_cli.store.output import STANDARD_STREAM
+
+
+@subcommand(
+    "next",
+    ("echo 'the stock market' | neglm next", "The ten likeliest words after it."),
+    ("neglm next --after 'new york' --top 3", "After these words."),
+    ("neglm next --json < lines.txt", "A JSON object for every line."),
+)
+def next_(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A language model.")] = DEFAULT_MODEL,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(help="Words to go on from, in place of standard input.", show_default=False, metavar="TEXT"),
+    ] = None,
+    top: Top = 10,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show the most likely next words after each line of standard input, with their probabilities.
+
+    An answer is a header, a line with word, tab and probability for each word, and an empty line; with --json it is an
+    object on one line. Every line is answered before the next is read. Each stands alone, and begins as behind the end
+    of a line; words out of the vocabulary are read as <unk>. <eos> is the end of the line.
+    """
+    if model == STANDARD_STREAM and not after:
+        raise typer.BadParameter("standard input (-) holds the model: say what to go on from with --after.")
+    one_blas_thread()
+    console.announce_compiling()
+    import numpy as np
+
+    from neglm_cli.lm.generation import next_words
+
+    opened = open_model(model, threads, 1)
+    alphabet, end = opened.model.words, opened.model.end_of_line
+
+    def read(line: bytes) -> Query:
+        return tuple(line.split())
+
+    def ask(query: Query) -> Answer:
+        together = b" ".join(query)
+        line = opened.line(together)
+        ids = np.concatenate([[end], line.ids]).astype(np.int32)
+        found = [(alphabet[word], probability) for word, probability in next_words(opened.scorer, ids, top)]
+        header = b"after %b" % (together or b"the end of a line")
+        return Answer(header, {"after": as_text(together), "oov": sum(line.unknown)}, "next", "probability", found)
+
+    try:
+        answer([read(os.fsencode(text)) for text in after or ()], read, ask, "after", json)
+    finally:
+        opened.device.close()

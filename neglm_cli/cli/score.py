@@ -1,0 +1,225 @@
+"""`neglm score`: how likely lines are."""
+
+import math
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from neglm_cli.cli.app import subcommand
+from neglm_cli.cli.console import console
+from neglm_cli.cli.options import (
+    DEFAULT_MODEL,
+    FLAG,
+    MODEL,
+    OUTPUT,
+    Debug,
+    Json,
+    Quiet,
+    Threads,
+    one_blas_thread,
+)
+from neglm_cli.cli.queries import as_text
+from neglm_cli.cli.reading import Line, Opened, open_model
+from neglm_cli.store.output import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from neglm_cli.lm.lines import LineScorer
+    from neglm_cli.text.source import Source
+
+DIGITS = 6
+
+
+@subcommand(
+    "score",
+    ("neglm score < sentences.txt", "The log10 probability of each line, its words, and how many are unknown."),
+    ("neglm score model.safetensors a.txt b.txt --words", "Of each word, too."),
+    ("neglm score --nbest tab --weight 0.5 --best < nbest.txt", "The best of each list, scores weighed together."),
+    ("neglm score --unnormalised < sentences.txt", "Faster, and not quite a probability."),
+)
+def score(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="A language model.", show_default=DEFAULT_MODEL),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE", help="Texts, plain or compressed; - is standard input.", show_default="standard input"
+        ),
+    ] = None,
+    base: Annotated[
+        Literal["10", "e"],
+        typer.Option(help="Of the logarithms: 10, or e for natural ones.", metavar="10|e", rich_help_panel=OUTPUT),
+    ] = "10",
+    words: Annotated[
+        bool,
+        typer.Option(
+            "--words",
+            help="A line for each word, and for the end of the line: word, id, logarithm, and `unknown` or `known`; "
+            "then an empty line.",
+            metavar=FLAG,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    carry: Annotated[
+        bool,
+        typer.Option(
+            "--carry",
+            help="Read a file as one text: a line is predicted from all lines before it, too.",
+            metavar=FLAG,
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
+    unnormalised: Annotated[
+        bool,
+        typer.Option(
+            "--unnormalised",
+            help="Take the scores as they are for log-probabilities, without the sum over all words that would make "
+            "them so. See below.",
+            metavar=FLAG,
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
+    nbest: Annotated[
+        Literal["tab", "kaldi", "moses"] | None,
+        typer.Option(
+            help="The lines are n-best lists: tab: id TAB text, or id TAB score TAB text; kaldi: id-number text; "
+            "moses: id ||| text ||| features ||| score. Each list is printed in the same form, the best first.",
+            show_default=False,
+            metavar="tab|kaldi|moses",
+            rich_help_panel="N-best lists",
+        ),
+    ] = None,
+    weight: Annotated[
+        float,
+        typer.Option(
+            help="What the model's score is multiplied with before it is added to that of the list.",
+            metavar="X",
+            rich_help_panel="N-best lists",
+        ),
+    ] = 1.0,
+    best: Annotated[
+        bool,
+        typer.Option("--best", help="Print only the best of each list.", metavar=FLAG, rich_help_panel="N-best lists"),
+    ] = False,
+    json: Json = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say how likely each line is, by a language model.
+
+    For each line comes a line with its log-probability, tab, its words, tab, and how many of these are out of the
+    vocabulary, which are read as <unk>. The end of the line is predicted, too. Every line stands alone: equal lines
+    have equal scores. Lines are answered in order and as soon as they are there, so that a program can wait for each.
+
+    Models that were trained by negative sampling nearly normalise themselves: with --unnormalised the time does not
+    depend on the vocabulary. `neglm eval` shows what that costs: log Z, and the perplexity without it.
+    """
+    texts = files or [STANDARD_STREAM]
+    if texts.count(STANDARD_STREAM) + (model == STANDARD_STREAM) > 1:
+        raise typer.BadParameter("standard input (-) can be read only once.")
+    if nbest and (words or carry):
+        raise typer.BadParameter("--words and --carry are not for n-best lists.")
+    if not nbest and (best or weight != 1.0):
+        raise typer.BadParameter("--weight and --best are for --nbest.")
+    one_blas_thread()
+    console.announce_compiling()
+    from neglm_cli.lm.lines import ROOM, LineScorer
+    from neglm_cli.text.source import open_source
+
+    sources = [open_source(text) for text in texts]
+    opened = open_model(model or DEFAULT_MODEL, threads, ROOM)
+    try:
+        for source in sources:
+            opened.scorer.forget()
+            scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalised)
+            scale = 1.0 if base == "e" else 1 / math.log(10)
+            if nbest:
+                _rerank(opened, scorer, source, nbest, weight, best, scale, json)
+            else:
+                _score(opened, scorer, source, carry, scale, words, json)
+    finally:
+        opened.device.close()
+
+
+def _score(
+    opened: Opened, scorer: "LineScorer", source: "Source", carry: bool, scale: float, words: bool, json: bool
+) -> None:
+    for texts in source.lines():
+        lines = [opened.line(text) for text in texts]
+        ids = [line.ids for line in lines]
+        results = scorer.score_text(ids) if carry else scorer.score(ids)
+        for line, scores in zip(lines, results, strict=True):
+            found = scale * scores
+            if json:
+                console.json_line(_as_json(opened, line, found, scale, words))
+            else:
+                _write(_by_word(opened, line, found) if words else _line(line, found))
+        sys.stdout.flush()
+
+
+def _line(line: Line, scores: "np.ndarray") -> bytes:
+    return b"%.*f\t%d\t%d" % (DIGITS, scores.sum(), len(line.words), sum(line.unknown))
+
+
+def _by_word(opened: Opened, line: Line, scores: "np.ndarray") -> bytes:
+    ids = [*line.ids.tolist(), opened.model.end_of_line]
+    words, unknown = [*line.words, b"<eos>"], [*line.unknown, False]
+    rows = [
+        b"%b\t%d\t%.*f\t%b" % (word, id_, DIGITS, score, b"unknown" if missed else b"known")
+        for word, id_, score, missed in zip(words, ids, scores.tolist(), unknown, strict=True)
+    ]
+    return b"\n".join(rows) + b"\n"
+
+
+def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, words: bool) -> dict[str, Any]:
+    name = "log_probability" if scale == 1 else "log10_probability"
+    found: dict[str, Any] = {
+        name: round(float(scores.sum()), DIGITS), "words": len(line.words), "oov": sum(line.unknown)
+    }  # fmt: skip
+    if words:
+        ids = [*line.ids.tolist(), opened.model.end_of_line]
+        rows = zip([*line.words, b"<eos>"], ids, scores.tolist(), [*line.unknown, False], strict=True)
+        found["scores"] = [
+            {"word": as_text(word), "id": id_, name: round(score, DIGITS), "unknown": missed}
+            for word, id_, score, missed in rows
+        ]
+    return found
+
+
+def _rerank(
+    opened: Opened, scorer: "LineScorer", source: "Source", form: str, weight: float, best: bool, scale: float,
+    json: bool,
+) -> None:  # fmt: skip
+    from neglm_cli.lm.nbest import read_lists, write
+
+    for hypotheses in read_lists(_each(source), form, source.name):
+        scores = scale * scorer.score_list([opened.line(hypothesis.text).ids for hypothesis in hypotheses])
+        totals = [hypothesis.score + weight * score for hypothesis, score in zip(hypotheses, scores, strict=True)]
+        order = sorted(range(len(totals)), key=lambda i: -totals[i])
+        for i in order[:1] if best else order:
+            hypothesis = hypotheses[i]
+            if json:
+                found = {
+                    "id": as_text(hypothesis.id),
+                    "text": as_text(hypothesis.text),
+                    "model": round(scores[i], DIGITS),
+                }
+                console.json_line(found | {"total": round(totals[i], DIGITS)})
+            else:
+                _write(write(hypothesis, totals[i], form))
+        sys.stdout.flush()
+
+
+def _each(source: "Source") -> Iterator[bytes]:
+    return chain.from_iterable(source.lines())
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
