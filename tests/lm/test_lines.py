@@ -1,0 +1,98 @@
+"""Lines that stand alone are scored as the reference scores them, together or one by one."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm import lines as module
+from neglm_cli.lm.cpu.device import CpuDevice, Followed, State
+from neglm_cli.lm.lines import ROOM, LineScorer
+from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, parameters
+
+WORDS = 40
+SETTINGS = replace(SMALL, loss="nce")
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[CpuDevice]:
+    made = CpuDevice(parameters(SETTINGS, WORDS), SETTINGS, counts(WORDS), END_OF_LINE)
+    yield made
+    made.close()
+
+
+def some_lines(lengths: list[int]) -> list[np.ndarray]:
+    random = np.random.default_rng(3)
+    return [random.integers(0, WORDS, length).astype(np.int32) for length in lengths]
+
+
+def expected(line: np.ndarray) -> np.ndarray:
+    text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
+    log_probabilities, _ = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1], text[:, 1:])
+    return np.asarray(log_probabilities[0])
+
+
+def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
+    lines = some_lines([3, 0, 11, 3, 1, 7])
+    for found, line in zip(LineScorer(device.scorer(ROOM), END_OF_LINE).score(lines), lines, strict=True):
+        np.testing.assert_allclose(found, expected(line), atol=1e-4)
+
+
+def test_lines_longer_than_the_room(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROOM", 8)
+    lines = some_lines([30, 2, 9, 8, 7, 1])
+    for found, line in zip(LineScorer(device.scorer(8), END_OF_LINE).score(lines), lines, strict=True):
+        np.testing.assert_allclose(found, expected(line), atol=1e-4)
+
+
+def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
+    scorer = LineScorer(device.scorer(ROOM), END_OF_LINE)
+    line, *others = some_lines([5, 9, 2])
+    first = scorer.score([line])[0]
+    scorer.score(others)
+    np.testing.assert_array_equal(scorer.score([line])[0], first)
+
+
+def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROOM", 8)
+    lines = some_lines([6, 0, 9])
+    scorer = LineScorer(device.scorer(8), END_OF_LINE)
+    found = [*scorer.score_text(lines[:2]), *scorer.score_text(lines[2:])]
+    text = np.concatenate([part for line in lines for part in ([END_OF_LINE], line)] + [[END_OF_LINE]])[None]
+    whole, _ = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1].astype(int), text[:, 1:].astype(int))
+    np.testing.assert_allclose(np.concatenate(found), whole[0], atol=1e-4)
+    assert [len(part) for part in found] == [7, 1, 10]
+
+
+def test_without_normalising_the_difference_is_log_z(device: CpuDevice) -> None:
+    (line,) = some_lines([6])
+    as_it_is = LineScorer(device.scorer(ROOM), END_OF_LINE, normalised=False).score([line])[0]
+    text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
+    _, log_z = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1], text[:, 1:])
+    np.testing.assert_allclose(as_it_is, expected(line) + log_z[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("room", [ROOM, 2])
+def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(module, "ROOM", room)
+    base = some_lines([6, 4])
+    lines = [base[0], base[0], base[0][:3], np.concatenate([base[0][:3], base[1]]), base[1], base[1][:0]]
+    found = LineScorer(device.scorer(room), END_OF_LINE).score_list(lines)
+    np.testing.assert_allclose(found, [expected(line).sum() for line in lines], atol=3e-4)
+
+
+def test_common_beginnings_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = some_lines([20])[0]
+    lines = [np.append(base, word).astype(np.int32) for word in range(10)]
+    scorer = device.scorer(ROOM)
+    read: list[int] = []
+    follow = scorer.follow
+
+    def counted(state: State, words: np.ndarray, scored: bool) -> Followed:
+        read.append(len(words))
+        return follow(state, words, scored)
+
+    monkeypatch.setattr(scorer, "follow", counted)
+    LineScorer(scorer, END_OF_LINE).score_list(lines)
+    assert sum(read) == 1 + 20 + 10
