@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import MODEL, Debug, Json, Quiet, Top, VectorsFile
+from neglm_cli.cli.options import MODEL, Debug, Json, Quiet, Table, Top, VectorsFile
 from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
@@ -30,6 +30,7 @@ def analogy(
         ),
     ] = None,
     vectors: VectorsFile = "vectors.safetensors",
+    table: Table = None,
     method: Annotated[
         Literal["add", "mul"],
         typer.Option(
@@ -61,9 +62,9 @@ def analogy(
     console.announce_compiling()
     from neglm_cli.vectors.analogies import answers
     from neglm_cli.vectors.directions import Directions
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.vectors.tables import load_vectors
 
-    loaded = Vectors.load(vectors)
+    loaded = load_vectors(vectors, table)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
     directions = Directions.of(loaded.vectors, file)
 

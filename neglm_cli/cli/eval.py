@@ -18,6 +18,7 @@ from neglm_cli.cli.options import (
     DeviceName,
     Json,
     Quiet,
+    Table,
     Threads,
     one_blas_thread,
 )
@@ -124,6 +125,7 @@ def evaluate(
         ),
     ] = False,
     json: Json = False,
+    table: Table = None,
     device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -157,6 +159,8 @@ def evaluate(
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
     if test and (restrict is not None or fold_case):
         raise typer.BadParameter("--restrict and --fold-case are for --similarity and --analogy.")
+    if test and table is not None:
+        raise typer.BadParameter("--table is for --similarity and --analogy.")
     if per_line and not test:
         raise typer.BadParameter("--per-line is for --test.")
     one_blas_thread()
@@ -164,22 +168,24 @@ def evaluate(
     if test:
         evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json, device)
     else:
-        _evaluate_vectors(model or DEFAULT_VECTORS, similarity or [], analogy or [], restrict, fold_case, method, json)
+        _evaluate_vectors(
+            model or DEFAULT_VECTORS, similarity or [], analogy or [], restrict, fold_case, method, json, table
+        )
 
 
 def _evaluate_vectors(
     vectors: str, similarity: list[str], analogy: list[str], restrict: int | None, fold_case: bool,
-    method: Literal["add", "mul", "both"], json: bool,
+    method: Literal["add", "mul", "both"], json: bool, table: Literal["input", "output"] | None,
 ) -> None:  # fmt: skip
     from neglm_cli.vectors.accuracy import read_sections
     from neglm_cli.vectors.directions import Directions
     from neglm_cli.vectors.lexicon import Lexicon
     from neglm_cli.vectors.similarity import read_pairs
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.vectors.tables import load_vectors
 
     pairs = [(path, read_pairs(path)) for path in similarity]  # what is wrong with them is said at once
     questions = [(path, read_sections(path)) for path in analogy]
-    loaded = Vectors.load(vectors)
+    loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     directions = Directions.of(loaded.vectors, name)
     lexicon = Lexicon(loaded.words, restrict, fold_case)

@@ -6,7 +6,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, INPUT, OUTPUT, Debug, Json, Quiet, refuse_overwriting
+from neglm_cli.cli.options import FLAG, INPUT, OUTPUT, Debug, Json, Quiet, Table, refuse_overwriting
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
@@ -24,6 +24,7 @@ def export(
         str,
         typer.Argument(metavar="VECTORS", help="A file of vectors; - is standard input."),
     ] = "vectors.safetensors",
+    table: Table = None,
     contexts: Annotated[
         bool,
         typer.Option(
@@ -89,9 +90,9 @@ def export(
         refuse_overwriting(file, [vectors])
     console.announce_compiling()
     from neglm_cli.vectors import exported
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.vectors.tables import load_vectors
 
-    loaded = Vectors.load(vectors)
+    loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")

@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, INPUT, Debug, Json, Quiet, Top, VectorsFile
+from neglm_cli.cli.options import FLAG, INPUT, Debug, Json, Quiet, Table, Top, VectorsFile
 from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
@@ -32,6 +32,7 @@ def nearest(
         ),
     ] = None,
     vectors: VectorsFile = "vectors.safetensors",
+    table: Table = None,
     contexts: Annotated[
         bool,
         typer.Option(
@@ -62,9 +63,9 @@ def nearest(
     from neglm_cli.vectors.directions import Directions
     from neglm_cli.vectors.neighbours import nearest, nearest_contexts
     from neglm_cli.vectors.spelling import find
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.vectors.tables import load_vectors
 
-    loaded = Vectors.load(vectors)
+    loaded = load_vectors(vectors, table)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
     word_directions = Directions.of(loaded.vectors, file)
     if contexts and not len(loaded.contexts):

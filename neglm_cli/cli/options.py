@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -101,7 +101,22 @@ DeviceName = Annotated[
 ]
 VectorsFile = Annotated[
     str,
-    typer.Option("--vectors", help="A file of vectors; - is standard input.", metavar="FILE", rich_help_panel=INPUT),
+    typer.Option(
+        "--vectors",
+        help="A file of vectors, or a language model; - is standard input.",
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
+Table = Annotated[
+    Literal["input", "output"] | None,
+    typer.Option(
+        "--table",
+        help="Of a language model: the vectors of words as inputs, or as outputs.",
+        show_default="input",
+        metavar="input|output",
+        rich_help_panel=INPUT,
+    ),
 ]
 Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metavar="N", rich_help_panel=OUTPUT)]
 

@@ -27,7 +27,13 @@ from neglm_cli.cli.options import (
     one_blas_thread,
 )
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
-from neglm_cli.cli.train_lm_jobs import new_job, new_texts, resumed_job, settings_of
+from neglm_cli.cli.train_lm_jobs import (
+    new_job,
+    new_texts,
+    resumed_job,
+    settings_of,
+    vectors_to_start_from,
+)
 from neglm_cli.cli.train_lm_run import Log, Run, as_text
 from neglm_cli.cli.train_lm_usage import check_usage, keep_inputs
 from neglm_cli.store.output import check_writable
@@ -211,6 +217,16 @@ def train_lm(
             help="The same for the output table.",
             show_default="0, as in Chainer's negative sampling",
             metavar="X",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    init_embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="Start the vectors of words as inputs from this file, of `neglm embed` or `train-lm`; words that it "
+            "does not have start as others do.",
+            show_default=False,
+            metavar="FILE",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -421,6 +437,8 @@ def train_lm(
     given = {name: value for name, value in given.items() if value is not None}
     words = {"min_count": min_count, "max_size": max_size}
     check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
+    if resume and init_embeddings is not None:
+        raise typer.BadParameter("--resume has its vectors already: leave out --init-embeddings.")
     check_writable(model)
     one_blas_thread()
     console.announce_compiling()
@@ -433,12 +451,13 @@ def train_lm(
             settings = settings_of(preset, given)
             counted = {"min_count": min_count or 1, "max_size": limit}
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
-            keep_inputs(model, log, [file["path"] for file in [*texts.files, *texts.valid_files]])
+            read = [file["path"] for file in [*texts.files, *texts.valid_files]]
+            keep_inputs(model, log, [*read, init_embeddings])
             if dry_run:
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
-            job = new_job(texts, settings, gpu)
+            job = new_job(texts, settings, gpu, vectors_to_start_from(init_embeddings, settings))
         copies.callback(job.device.close)
         with Log(log, goes_on=resume) as reports:
             summary = Run(job, model, checkpoint, reports).train()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.encoded import EncodedCorpus
     from neglm_cli.text.source import Corpus
+    from neglm_cli.vectors.vectors import Vectors
 
 RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # where none is given
 MAY_CHANGE = ("threads", "epochs", "patience")  # by --resume
@@ -63,11 +64,26 @@ def new_texts(
     return Texts(vocabulary, encoded, named.records(opened, threads), encoded_valid, valid_files)
 
 
-def new_job(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> "Job":
+def new_job(texts: "Texts", settings: "Settings", gpu: "Gpu | None", vectors: "Vectors | None") -> "Job":
     from neglm_cli.lm.job import Job, new_device
     from neglm_cli.lm.model import Progress
 
-    return Job(texts, settings, new_device(texts.words, settings, gpu, console.note), Progress())
+    device = new_device(texts.words, settings, gpu, console.note, vectors=vectors)
+    return Job(texts, settings, device, Progress())
+
+
+def vectors_to_start_from(path: str | None, settings: "Settings") -> "Vectors | None":
+    from neglm_cli.vectors.tables import load_vectors
+
+    if path is None:
+        return None
+    vectors = load_vectors(path)
+    if vectors.size != settings.embedding:
+        raise NeglmError(
+            f"{shown(path)} has vectors of size {vectors.size}, and this model's have size {settings.embedding}: use "
+            f"--embedding {vectors.size}"
+        )
+    return vectors
 
 
 def resumed_job(

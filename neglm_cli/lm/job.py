@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
@@ -17,6 +19,7 @@ from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.vectors.vectors import Vectors
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
@@ -70,14 +73,18 @@ class Job:
 
 def new_device(
     words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
-    empty: bool = False,
+    empty: bool = False, vectors: Vectors | None = None,
 ) -> Device:  # fmt: skip
-    """A device with a model that knows nothing yet; an `empty` one is all zeros, and takes no memory for words that
-    are not used."""
+    """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
+    and takes no memory for words that are not used."""
     shape = Shape(len(words), settings.embedding, settings.hidden, settings.layers)
     bias = first_bias(settings.loss, len(words)) if settings.bias_init is None else settings.bias_init
     sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
     parameters = start(shape, settings.seed, *sizes)
+    if vectors is not None:
+        ids = np.array([vectors.words.id(word) for word in words])
+        parameters.embedding[ids >= 0, : settings.embedding] = vectors.vectors[ids[ids >= 0]]
+        note(f"{(ids >= 0).sum():,} of {len(words):,} words start from these vectors")
     return make_device(parameters, settings, words.counts, words.id(END_OF_LINE), gpu, training=True, note=note)
 
 

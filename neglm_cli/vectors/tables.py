@@ -1,0 +1,30 @@
+"""Vectors wherever they are: in files of vectors, and in language models, whose tables have a vector for each word."""
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
+from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.vectors.vectors import KIND, NO_CONTEXTS, Vectors
+
+LANGUAGE_MODEL = "language model"
+TABLES = {"input": "embedding", "output": "output"}
+
+
+def load_vectors(path: str, table: str | None = None) -> Vectors:
+    """`table`: of a language model, which one has the vectors; the other one has the contexts, if it is as wide."""
+    stored = container.read(path, KIND, LANGUAGE_MODEL)
+    if stored.kind == KIND:
+        if table is not None:
+            raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
+        return Vectors.from_stored(stored)
+    tensors = stored.tensors
+    words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
+    chosen = table or "input"
+    other = "output" if chosen == "input" else "input"
+    vectors, contexts = tensors[TABLES[chosen]], tensors[TABLES[other]]
+    if not words.well_formed() or not len(words) == len(vectors) == len(contexts):
+        raise NeglmError(f"{stored.name} is damaged: its words and tables do not fit together; make it again")
+    if contexts.shape != vectors.shape:
+        return Vectors(words, vectors, NO_CONTEXTS, np.empty((0, vectors.shape[1]), np.float32))
+    return Vectors(words, vectors, words, contexts)
