@@ -37,6 +37,7 @@ class Named:
         self._pipes = {
             path for path in paths if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))
         }
+        self.labels: dict[str, str] = {}  # of copies: what the user calls them
         self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
 
     def _copied(self, path: str, copies: ExitStack) -> str:
@@ -45,6 +46,7 @@ class Named:
         copy = copies.enter_context(seekable(path))
         if not os.path.getsize(copy.location):
             raise NeglmError(f"{copy.name} is empty: there are no words to read")
+        self.labels[copy.location] = copy.name
         return copy.location
 
     @property

@@ -16,11 +16,12 @@ from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 class Encoder:
     """Gives ids for words; any number of threads may use one."""
 
-    def __init__(self, vocabulary: Alphabet, unknown: int | None = None) -> None:
-        """`unknown`: the id of words that are not in the vocabulary, if it is not that of `<unk>`."""
+    def __init__(self, vocabulary: Alphabet, unknown: int | None = None, end_of_line: int | None = None) -> None:
+        """`unknown` and `end_of_line`: ids of what is not in the vocabulary and of newlines, if they are not those of
+        `<unk>` and `<eos>`."""
         self.table = vocabulary.table
         self.unknown = vocabulary.id(UNKNOWN) if unknown is None else unknown
-        self.end_of_line = vocabulary.id(END_OF_LINE)
+        self.end_of_line = vocabulary.id(END_OF_LINE) if end_of_line is None else end_of_line
         self._scratch: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
 
     def encode(self, text: bytes) -> np.ndarray:

@@ -73,6 +73,14 @@ def merge_runs(heap, size, cursors, bounds, offsets, counts, letters, out_length
     return size, words, end
 
 
+def no_room(error: OSError) -> NeglmError:
+    """The sentence for what outgrew memory and does not fit on the disk either."""
+    return NeglmError(
+        f"cannot write to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
+        "set TMPDIR to one with more room, or give more --memory"
+    )
+
+
 class Runs:
     """Sorted runs in a temporary directory (TMPDIR names the place)."""
 
@@ -144,7 +152,7 @@ class Runs:
             for file, array in zip(files, arrays, strict=True):
                 file.write(array.data)
         except OSError as error:
-            raise self._full(error) from error
+            raise no_room(error) from error
 
     def _finish(
         self, stage: str, files: list[BinaryIO], words: int, size: int
@@ -155,17 +163,11 @@ class Runs:
             for file in files:
                 file.close()
         except OSError as error:
-            raise self._full(error) from error
+            raise no_room(error) from error
         return (
             self._map(stage, "offsets", np.int64, words + 1),
             self._map(stage, "counts", np.int64, words),
             self._map(stage, "letters", np.uint8, size + PADDING),
-        )
-
-    def _full(self, error: OSError) -> NeglmError:
-        return NeglmError(
-            f"cannot write to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
-            "set TMPDIR to one with more room, or give more --memory"
         )
 
     def _path(self, stage: str, part: str) -> Path:

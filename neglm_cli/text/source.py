@@ -16,9 +16,10 @@ import stat
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -60,6 +61,7 @@ class Block:
     length: int
     read: int  # bytes of the file on disk that were read for it
     digests: list[bytes] = field(default_factory=list)  # of blocks of the file on disk, see `fingerprint`
+    completed: bool = False  # the newline at its end is not in the file, whose last line has none
 
     def load(self) -> "Block":
         return self
@@ -95,10 +97,11 @@ class Range:
                     length = end
         except OSError as error:
             raise self.source.unreadable(error) from error
-        if self.stop == self.source.size and last_byte != NEWLINE:
+        completed = bool(self.stop == self.source.size and last_byte != NEWLINE)
+        if completed:
             text[length] = NEWLINE
             length += 1
-        return Block(self.source, text[begin:], length - begin, self.stop - self.start, [digest])
+        return Block(self.source, text[begin:], length - begin, self.stop - self.start, [digest], completed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +111,11 @@ class Source:
     path: str
     size: int  # bytes on disk; -1 if only reading to the end tells
     plain: bool  # a regular file that is not compressed: can be read from any place
+    label: str = ""  # what to call it in a sentence, if it is the copy of something else
 
     @property
     def name(self) -> str:
-        return "standard input" if self.path == STANDARD_STREAM else shown(self.path)
+        return self.label or ("standard input" if self.path == STANDARD_STREAM else shown(self.path))
 
     def unreadable(self, error: OSError) -> NeglmError:
         return NeglmError(f"cannot read {self.name}: {error.strerror or error}")
@@ -186,13 +190,14 @@ class Source:
                 pieces = []
             if end < length:
                 pieces.append(buffer[end:length])
-        if last_byte != NEWLINE:
+        completed = last_byte != NEWLINE
+        if completed:
             pieces.append(np.array([NEWLINE], np.uint8))
-        yield self._block(pieces, raw.count - read, raw.digests.finish())
+        yield self._block(pieces, raw.count - read, raw.digests.finish(), completed)
 
-    def _block(self, pieces: list[np.ndarray], read: int, digests: list[bytes]) -> Block:
+    def _block(self, pieces: list[np.ndarray], read: int, digests: list[bytes], completed: bool = False) -> Block:
         text = np.concatenate([*pieces, np.empty(PADDING, np.uint8)])
-        return Block(self, text, len(text) - PADDING, read, digests)
+        return Block(self, text, len(text) - PADDING, read, digests, completed)
 
 
 @dataclass(frozen=True)
@@ -242,9 +247,12 @@ class FilesRead:
         ]
 
 
-def open_corpus(paths: Sequence[str]) -> Corpus:
-    """The corpus of these files, `-` being standard input; refused if one cannot be read or all are empty."""
-    corpus = Corpus(tuple(open_source(os.fspath(path)) for path in paths))
+def open_corpus(paths: Sequence[str], labels: Mapping[str, str] = MappingProxyType({})) -> Corpus:
+    """The corpus of these files, `-` being standard input; refused if one cannot be read or all are empty.
+
+    `labels`: what to call those that are copies.
+    """
+    corpus = Corpus(tuple(open_source(os.fspath(path), labels.get(path, "")) for path in paths))
     if corpus.size == 0:
         raise NeglmError(f"{corpus.name} is empty: there are no words to read")
     if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
@@ -252,7 +260,7 @@ def open_corpus(paths: Sequence[str]) -> Corpus:
     return corpus
 
 
-def open_source(path: str) -> Source:
+def open_source(path: str, label: str = "") -> Source:
     """A file, looked at but not opened yet; refused if it cannot be read."""
     if path == STANDARD_STREAM:
         return Source(path, -1, plain=False)
@@ -267,9 +275,10 @@ def open_source(path: str) -> Source:
             start = file.read(NEGLM_START + len(NEGLM_MARK))
         if start[NEGLM_START:] == NEGLM_MARK:
             raise NeglmError(
-                f"{shown(path)} is a file of neglm's, not a text (vocabularies are read by `neglm vocab --merge`)"
+                f"{label or shown(path)} is a file of neglm's, not a text "
+                "(vocabularies are read by `neglm vocab --merge`)"
             )
-        return Source(path, status.st_size, plain=_compression(start) is None)
+        return Source(path, status.st_size, _compression(start) is None, label)
     except FileNotFoundError as error:
         raise NeglmError(f"{shown(path)} does not exist") from error
     except OSError as error:

@@ -127,6 +127,25 @@ def test_files_end_their_last_lines(workplace: Path) -> None:
     assert lines_of(open_corpus(["one", "two"])) == [[b"a", b"b"], [b"c"]]
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_block_tells_whether_its_newline_was_missing(workplace: Path, compress: Callable[[bytes], bytes]) -> None:
+    Path("one").write_bytes(compress(b"a b"))
+    Path("two").write_bytes(compress(b"c\n"))
+    pieces = open_corpus(["one", "two"]).pieces()
+    assert {block.source.path: block.completed for block in (piece.load() for piece in pieces)} == {
+        "one": True,
+        "two": False,
+    }
+
+
+def test_a_copy_is_called_what_it_is_a_copy_of(workplace: Path) -> None:
+    Path("copy").write_bytes(b"a b")
+    corpus = open_corpus(["copy"], {"copy": "standard input"})
+    Path("copy").write_bytes(b"a")
+    with pytest.raises(NeglmError, match="standard input became shorter"):
+        lines_of(corpus)
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
