@@ -67,13 +67,14 @@ def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[Binar
 
 
 @contextmanager
-def writing_both(path: str, other: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Two files that belong together: neither takes its name before both are safely on the disk."""
-    with writing(other) as second, writing(path) as first:
+    with writing(other, binary) as second, writing(path, binary) as first:
         yield first, second
-        for file in (first, second):
+        for file, name in ((first, path), (second, other)):
             file.flush()
-            os.fsync(file.fileno())
+            if is_place_for_file(name):  # pipes and devices cannot be synced
+                os.fsync(file.fileno())
 
 
 def _replacing(target: Path) -> Iterator[BinaryIO]:

@@ -39,3 +39,10 @@ def test_a_disk_that_is_full_only_for_one(workplace: Path, monkeypatch: pytest.M
             two.write(b"2")
     assert (Path("one").read_bytes(), Path("two").read_bytes()) == (b"old", b"old")
     assert sorted(os.listdir()) == ["one", "two"]
+
+
+def test_one_of_them_may_be_a_device(workplace: Path) -> None:
+    with writing_both("/dev/null", "two") as (one, two):
+        one.write(b"1")
+        two.write(b"2")
+    assert Path("two").read_bytes() == b"2"
