@@ -31,3 +31,9 @@ def vocabulary_of(
 
 def as_dict(vocabulary: Vocabulary) -> dict[bytes, int]:
     return dict(zip(vocabulary, vocabulary.counts.tolist(), strict=True))
+
+
+def text_with_phrases(rounds: int) -> bytes:
+    """`new york city`, `hong kong` and `city` alone, each on a line between words that occur once: 12 words a round."""
+    lines = b"%d new york city %d\n%d hong kong %d\n%d city %d\n"
+    return b"".join(lines % tuple(range(6 * number, 6 * number + 6)) for number in range(rounds))

@@ -1,0 +1,68 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.text.bigrams import HALF, Run
+from neglm_cli.text.joining import LINE_END, UNKNOWN_WORD, Joiner, Joins, Scribe, glued_words
+from neglm_cli.text.tokens import padded
+
+FIRST_PHRASE = 10
+streams = st.lists(st.lists(st.sampled_from([0, 1, 2, 3, UNKNOWN_WORD, LINE_END]), max_size=20), max_size=6)
+pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True)
+
+
+def made(pairs: list[tuple[int, int]]) -> Joins:
+    keys = np.array([first << int(HALF) | second for first, second in sorted(pairs)], np.uint64)
+    joined = np.arange(FIRST_PHRASE, FIRST_PHRASE + len(keys), dtype=np.int32)
+    return Joins.of(Run(keys, np.ones(len(keys), np.int64)), joined)
+
+
+@given(streams, pairs)
+def test_joins_from_left_to_right_wherever_pieces_end(pieces: list[list[int]], pairs: list[tuple[int, int]]) -> None:
+    joiner = Joiner(made(pairs))
+    written = [number for piece in [*pieces, [LINE_END]] for number in joiner.join(np.array(piece, np.int32)).tolist()]
+
+    whole = [number for piece in pieces for number in piece] + [LINE_END]
+    expected: list[int] = []
+    times = [0] * len(pairs)
+    while whole:
+        pair = tuple(whole[:2])
+        if pair in pairs:
+            place = sorted(pairs).index((pair[0], pair[1]))
+            times[place] += 1
+            expected.append(FIRST_PHRASE + place)
+            whole = whole[2:]
+        else:
+            expected.append(whole.pop(0))
+    assert written == expected
+    assert joiner.times.tolist() == times
+
+
+def test_a_table_of_many_pairs() -> None:
+    """Keys that differ in few bits share slots; all are found, and no others."""
+    many = [(first, second) for first in range(0, 4_000, 40) for second in range(0, 4_000, 40)]
+    joiner = Joiner(made(many))
+    stream = np.array([number for pair in many for number in (*pair, LINE_END)], np.int32)
+    joined = joiner.join(stream).tolist()
+    assert joined[::2] == list(range(FIRST_PHRASE, FIRST_PHRASE + len(many)))
+    others = np.array([number for first, second in many for number in (first + 1, second, LINE_END)], np.int32)
+    assert joiner.join(others).tolist() == others.tolist()
+
+
+def test_words_that_are_glued() -> None:
+    sizes = np.array([1, 2, 3], np.int32)
+    stream = np.array([0, 2, LINE_END, UNKNOWN_WORD, 1, LINE_END], np.int32)
+    assert glued_words(stream, sizes).tolist() == [False, False, True, True, False, False, True]
+
+
+def test_white_space_waits_for_the_next_block() -> None:
+    scribe = Scribe(b"--")
+
+    def write(text: bytes, *glued: bool) -> bytes:
+        return b"".join(scribe.write(padded(text), len(text), np.array(glued, np.bool_)))
+
+    assert write(b"  new \t", False) == b"  new"
+    assert write(b" ") == b""
+    assert write(b"\v york  city ", True, True) == b"--york--city"
+    assert write(b" \n to", False) == b"  \n to"
+    assert scribe.space == b""
