@@ -12,7 +12,7 @@ from neglm_cli.cli.signals import Terminated, calm, watch
 from neglm_cli.errors import NeglmError, shown
 
 # isort: off
-from neglm_cli.cli import vocab, embed, train_lm, eval  # noqa: F401
+from neglm_cli.cli import vocab, phrases, embed, train_lm, eval  # noqa: F401
 from neglm_cli.cli import score, generate, next_, nearest, analogy, pmi, export, import_, info  # noqa: F401
 # isort: on
 
