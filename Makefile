@@ -28,6 +28,7 @@ check: .venv/developing
 
 bench: .venv/developing
 	$(BIN)/python benchmarks/vocab.py --data $(DATA)
+	$(BIN)/python benchmarks/phrases.py --data $(DATA)
 	$(BIN)/python benchmarks/embed.py --data $(DATA)
 	$(BIN)/python benchmarks/train_lm.py --data $(DATA)
 
