@@ -11,18 +11,18 @@ with p(a,b) = count(a b) / N and p(a) = count(a) / N, N the number of words, a p
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.errors import NeglmError
 from neglm_cli.text.bigrams import Bigrams, Run, count_neighbours
 from neglm_cli.text.count import Counts
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.joining import LINE_END, NOTHING, UNKNOWN_WORD, Joiner, Joins, Scribe, glued_words
 from neglm_cli.text.pairs import ranked
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.source import Block, Corpus
+from neglm_cli.text.source import Block, Corpus, FilesRead
 
 Progress = Callable[[int], None]  # called with the bytes that were read since the last call
 
@@ -68,6 +68,7 @@ class Phrases:
         self._counts = self._words.counts  # int64 (U,)
         self._sizes = np.ones(len(self._words), np.int32)  # (U,): the number of words that each stands for
         self._total = counts.tokens
+        self._files = counts.files
         self._passes: list[Joins] = []
         self.found: list[Phrase] = []  # in the order of their ids
         self.joined: list[int] = []  # by pass: how many pairs were joined in the text
@@ -76,7 +77,7 @@ class Phrases:
         """One more pass. Returns how many phrases it found, and how many runs of pairs went to disk."""
         bigrams = Bigrams(memory)
         try:
-            stream = _Stream(corpus, self._words, self._passes, threads, progress)
+            stream = self._read(corpus, threads, progress)
             for run in ordered_map(_counted, stream.overlapping(), threads):
                 bigrams.add(run)
             self._take_joined(stream)
@@ -88,7 +89,7 @@ class Phrases:
 
     def write(self, corpus: Corpus, file: BinaryIO, delimiter: bytes, threads: int, progress: Progress) -> None:
         """Write the text with its phrases joined."""
-        stream = _Stream(corpus, self._words, self._passes, threads, progress)
+        stream = self._read(corpus, threads, progress)
         scribe = Scribe(delimiter)
         completed = False
         for block, glued in stream.glued(self._sizes):
@@ -96,6 +97,11 @@ class Phrases:
             completed = block.completed if block.length else completed
         file.write(scribe.space[:-1] if completed else scribe.space)  # a last line without newline stays one
         self._take_joined(stream)
+
+    def _read(self, corpus: Corpus, threads: int, progress: Progress) -> "_Stream":
+        return _Stream(
+            corpus, self._files, Encoder(self._words, UNKNOWN_WORD, LINE_END), self._passes, threads, progress
+        )
 
     def _chosen(self, run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Those of these pairs that are phrases: their keys, counts and scores."""
@@ -137,8 +143,19 @@ class Phrases:
 class _Stream:
     """One reading of the text, as the ids of words and of what passes have joined."""
 
-    def __init__(self, corpus: Corpus, words: Alphabet, passes: list[Joins], threads: int, progress: Progress) -> None:
-        self._encoded = Encoder(words, UNKNOWN_WORD, LINE_END).encode_corpus(corpus, threads)
+    def __init__(
+        self,
+        corpus: Corpus,
+        files: list[dict[str, Any]],
+        encoder: Encoder,
+        passes: list[Joins],
+        threads: int,
+        progress: Progress,
+    ) -> None:
+        """`files`: what they were when their words were counted."""
+        self._corpus = corpus
+        self._files = files
+        self._encoded = encoder.encode_corpus(corpus, threads)
         self._progress = progress
         self.joiners = [Joiner(joins) for joins in passes]
 
@@ -166,12 +183,16 @@ class _Stream:
 
     def _joined(self) -> Iterator[tuple[Block, int, np.ndarray]]:
         """The blocks of the text, the number of words of each, and as many of the ids as are known so far."""
+        files = FilesRead(self._corpus)
         for block, ids in self._encoded:
+            files.add(block)
             words = int(np.count_nonzero(ids != LINE_END))
             for joiner in self.joiners:
                 ids = joiner.join(ids)
             self._progress(block.read)
             yield block, words, ids
+        if files.records() != self._files:
+            raise NeglmError(f"{self._corpus.name} has changed while it was read: start again when it is complete")
 
 
 def _counted(piece: tuple[np.ndarray, int]) -> Run:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from neglm_cli.errors import NeglmError
 from neglm_cli.text import fingerprint as fingerprint_module
 from neglm_cli.text import source as source_module
 from neglm_cli.text.count import counting
@@ -120,6 +121,19 @@ def test_pairs_that_outgrow_memory(tmp_path: Path) -> None:
 
 def test_no_word_occurs_often_enough(tmp_path: Path) -> None:
     assert join_files(tmp_path, [b"a b\nc"], Rule("pmi", -9.0, 5), 2, b"_") == (b"a b\nc", [], [0, 0], 0)
+
+
+def test_a_text_that_changes_between_two_passes(workplace: Path) -> None:
+    Path("text").write_bytes(b"a b a b\n" * 9)
+    corpus = open_corpus(["text"])
+    with counting(corpus, 1, 1 << 20, no_progress) as counts:
+        phrases = Phrases(counts, Rule("pmi", 0.1, 1))
+    phrases.find(corpus, 1, 1 << 20, no_progress)
+    Path("text").write_bytes(b"a b a c\n" * 9)
+    with pytest.raises(NeglmError, match="text has changed while it was read"):
+        phrases.find(corpus, 1, 1 << 20, no_progress)
+    with open("out", "wb") as file, pytest.raises(NeglmError, match="text has changed while it was read"):
+        phrases.write(corpus, file, b"_", 1, no_progress)
 
 
 def test_scores() -> None:
