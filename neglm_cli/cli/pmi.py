@@ -8,7 +8,6 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console, short
 from neglm_cli.cli.options import (
     FLAG,
-    INPUT,
     MODEL,
     OUTPUT,
     RUNTIME,
@@ -19,14 +18,13 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     thread_count,
 )
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile, compared
 
 if TYPE_CHECKING:
     from neglm_cli.objective.joint import Joint
     from neglm_cli.objective.theorem import Approximation, Scores
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
-    from neglm_cli.vectors.vectors import Vectors
 
 NAME_WIDTH = 24  # characters of a word in the tables
 
@@ -50,36 +48,9 @@ def pmi(
             show_default=False,
         ),
     ] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            help="Take the pairs of this file instead: x TAB y, or x TAB y TAB count lines, plain or compressed; - is "
-            "standard input. Pairs with an x or a y that has no vector are left out.",
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            min=1,
-            help="Noise words per pair, for vectors that do not say with how many they were trained.",
-            show_default="as in training",
-            metavar="K",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    noise_alpha: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="The power of the counts that noise is drawn by, for vectors that do not say it.",
-            show_default="as in training",
-            metavar="ALPHA",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
+    pairs: PairsFile = None,
+    k: NoiseWords = None,
+    noise_alpha: NoiseAlpha = None,
     svd: Annotated[
         bool,
         typer.Option(
@@ -136,19 +107,13 @@ def pmi(
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.objective.joint import Joint
     from neglm_cli.objective.svd import pmi_svd
-    from neglm_cli.objective.theorem import EXACT_CELLS, Scores, approximate
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.objective.theorem import EXACT_CELLS, approximate
 
     progress = Progress("pmi", None)
-    trained = Vectors.load(vectors)
-    name = "standard input" if vectors == "-" else shown(vectors)
-    k, noise_alpha = _noise(trained, name, k, noise_alpha)
     cores = thread_count(threads)
-    found, left_out = _pairs(trained, vectors, name, corpus or [], pairs, cores)
-    joint = Joint.of(found, k, noise_alpha)
-    scores = Scores.of(trained.vectors, trained.context_vectors, joint.score_offset(trained.objective))
+    given = compared(vectors, corpus or [], pairs, k, noise_alpha, cores)
+    trained, found, joint, scores = given.vectors, given.pairs, given.joint, given.scores
     all_cells = joint.cells <= EXACT_CELLS if exact is None else exact
     drawn = None if all_cells else samples
     model = approximate(joint, scores, drawn, seed, top, cores)
@@ -156,16 +121,16 @@ def pmi(
     if svd:
         decomposed = approximate(joint, pmi_svd(joint, trained.size, seed, cores), drawn, seed, 0, cores)
     summary = {
-        "vectors": name,
+        "vectors": given.name,
         "objective": trained.objective,
         "size": trained.size,
-        "k": k,
-        "noise_alpha": noise_alpha,
+        "k": joint.k,
+        "noise_alpha": given.noise_alpha,
         "words": len(trained.words),
         "contexts": len(trained.contexts),
         "pairs": found.total,
         "different_pairs": len(found),
-        "pairs_left_out": left_out,
+        "pairs_left_out": given.left_out,
         "samples": drawn,
         "pmi": {"score": joint.optimum(), "divergence": 0.0, "kept": 1.0},
         "model": _figures(joint, model),
@@ -184,54 +149,6 @@ def pmi(
         console.json(summary)
     elif not quiet:
         console.result(_as_text(summary))
-
-
-def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | None) -> tuple[int, float]:
-    """k and α: those of the training, or those that are given where it does not say."""
-    from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE
-
-    if not len(trained.contexts):
-        raise NeglmError(
-            f"{name} has no context vectors, and without them there are no scores: use vectors of `neglm embed`"
-        )
-    if trained.objective != UNKNOWN_OBJECTIVE and trained.k >= 1:
-        if k not in (None, trained.k) or noise_alpha not in (None, trained.noise_alpha):
-            raise NeglmError(
-                f"{name} was trained with k {trained.k} and noise alpha {trained.noise_alpha}: leave out --k and "
-                "--noise-alpha"
-            )
-        return trained.k, trained.noise_alpha
-    if k is None or noise_alpha is None:
-        raise NeglmError(f"{name} does not say how it was trained: give --k and --noise-alpha")
-    return k, noise_alpha
-
-
-def _pairs(
-    trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
-) -> tuple["Pairs", int]:
-    """The pairs, with the ids of the vectors; and how many were left out because there are no vectors for them."""
-    from neglm_cli.text.pair_lines import pairs_of
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
-
-    listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
-    named = corpus if pairs is None else [pairs]
-    source = open_corpus(named) if named else reopen(trained.files, path, threads)
-    with Progress("reading pairs" if listed else "counting pairs", source.size) as progress:
-        if listed:
-            read = pairs_of(source, progress.advance)
-            found = read.restricted(trained.words, trained.contexts)
-            left_out = read.total - found.total
-        else:
-            from neglm_cli.sgns.cooccurrence import count_pairs
-
-            if not trained.arguments:
-                console.note(f"{name} does not say how it was trained: windows of 5 words, nothing thinned out")
-
-            found, left_out = count_pairs(source, trained, threads, progress.advance), 0
-    if not len(found):
-        raise NeglmError(f"{source.name} has no pair of a word and a context of {name}: are these its pairs?")
-    return found, left_out
 
 
 def _figures(joint: "Joint", approximation: "Approximation") -> dict[str, Any]:

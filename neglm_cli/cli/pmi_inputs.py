@@ -1,0 +1,122 @@
+"""What `neglm pmi` and `neglm plot --pmi` compare: the PMI of pairs, and the scores that vectors give them."""
+
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.options import INPUT, MODEL
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from neglm_cli.objective.joint import Joint
+    from neglm_cli.objective.theorem import Scores
+    from neglm_cli.text.pairs import Pairs
+    from neglm_cli.vectors.vectors import Vectors
+
+PairsFile = Annotated[
+    str | None,
+    typer.Option(
+        help="Take the pairs of this file instead: x TAB y, or x TAB y TAB count lines, plain or compressed; - is "
+        "standard input. Pairs with an x or a y that has no vector are left out.",
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
+NoiseWords = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        min=1,
+        help="Noise words per pair, for vectors that do not say with how many they were trained.",
+        show_default="as in training",
+        metavar="K",
+        rich_help_panel=MODEL,
+    ),
+]
+NoiseAlpha = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="The power of the counts that noise is drawn by, for vectors that do not say it.",
+        show_default="as in training",
+        metavar="ALPHA",
+        rich_help_panel=MODEL,
+    ),
+]
+
+
+class Compared(NamedTuple):
+    name: str  # of the vectors, for a sentence
+    vectors: "Vectors"
+    pairs: "Pairs"
+    left_out: int  # pairs that have no vectors
+    noise_alpha: float
+    joint: "Joint"
+    scores: "Scores"
+
+
+def compared(
+    path: str, corpus: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, threads: int
+) -> Compared:
+    """Read the vectors and count the pairs: of the corpus, of a file of pairs, or of what the vectors remember."""
+    from neglm_cli.objective.joint import Joint
+    from neglm_cli.objective.theorem import Scores
+    from neglm_cli.vectors.vectors import Vectors
+
+    vectors = Vectors.load(path)
+    name = "standard input" if path == STANDARD_STREAM else shown(path)
+    k, noise_alpha = _noise(vectors, name, k, noise_alpha)
+    found, left_out = _pairs(vectors, path, name, corpus, pairs, threads)
+    joint = Joint.of(found, k, noise_alpha)
+    scores = Scores.of(vectors.vectors, vectors.context_vectors, joint.score_offset(vectors.objective))
+    return Compared(name, vectors, found, left_out, noise_alpha, joint, scores)
+
+
+def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | None) -> tuple[int, float]:
+    """k and α: those of the training, or those that are given where it does not say."""
+    from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE
+
+    if not len(trained.contexts):
+        raise NeglmError(
+            f"{name} has no context vectors, and without them there are no scores: use vectors of `neglm embed`"
+        )
+    if trained.objective != UNKNOWN_OBJECTIVE and trained.k >= 1:
+        if k not in (None, trained.k) or noise_alpha not in (None, trained.noise_alpha):
+            raise NeglmError(
+                f"{name} was trained with k {trained.k} and noise alpha {trained.noise_alpha}: leave out --k and "
+                "--noise-alpha"
+            )
+        return trained.k, trained.noise_alpha
+    if k is None or noise_alpha is None:
+        raise NeglmError(f"{name} does not say how it was trained: give --k and --noise-alpha")
+    return k, noise_alpha
+
+
+def _pairs(
+    trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
+) -> tuple["Pairs", int]:
+    """The pairs, with the ids of the vectors; and how many were left out because there are no vectors for them."""
+    from neglm_cli.text.pair_lines import pairs_of
+    from neglm_cli.text.remembered import reopen
+    from neglm_cli.text.source import open_corpus
+
+    listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
+    named = corpus if pairs is None else [pairs]
+    source = open_corpus(named) if named else reopen(trained.files, path, threads)
+    with Progress("reading pairs" if listed else "counting pairs", source.size) as progress:
+        if listed:
+            read = pairs_of(source, progress.advance)
+            found = read.restricted(trained.words, trained.contexts)
+            left_out = read.total - found.total
+        else:
+            from neglm_cli.sgns.cooccurrence import count_pairs
+
+            if not trained.arguments:
+                console.note(f"{name} does not say how it was trained: windows of 5 words, nothing thinned out")
+
+            found, left_out = count_pairs(source, trained, threads, progress.advance), 0
+    if not len(found):
+        raise NeglmError(f"{source.name} has no pair of a word and a context of {name}: are these its pairs?")
+    return found, left_out
