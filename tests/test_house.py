@@ -4,7 +4,16 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
-ROOMS = ["store", "text", "vectors", "objective", "sgns", "lm", "cli"]  # each may import from those before it
+ROOMS = [
+    "store",
+    "text",
+    "vectors",
+    "objective",
+    "sgns",
+    "lm",
+    "pictures",
+    "cli",
+]  # each may import from those before it
 FOUNDATIONS = {"errors", "kernels", "simd", "barrier", ""}
 
 

@@ -1,0 +1,69 @@
+"""What is drawn of logs, on paper or in a terminal: the panels of a picture, and from where to where they go."""
+
+from typing import NamedTuple
+
+from neglm_cli.pictures.log import By, Curve, TrainingLog, averaged
+
+LOG_SCALE_FROM = 2.0  # ratio of the largest value to the least
+MOST_POINTS = 100  # of a line: more than that and several lines are one thicket
+MOST_BANDS = 2  # likewise
+BEGINNING = 0.05  # of a training: what is far off there may leave the panel
+
+
+class Panel(NamedTuple):
+    title: str
+    curves: list[Curve]  # one per run, empty ones too
+    best: bool = False  # whether the lowest point is what counts
+    zero: bool = False  # whether values lie around zero
+
+    def value(self, curve: Curve) -> str:
+        """The number to be named of a curve that is not empty: its best, or its last."""
+        value = min(curve.y) if self.best else curve.y[-1]
+        digits = 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+        return ("best " if self.best else "") + f"{value:,.{digits}f}".replace("-", "−")
+
+
+class Limits(NamedTuple):
+    low: float
+    high: float
+    logarithmic: bool
+
+
+def panels(logs: list[TrainingLog], by: By) -> list[Panel]:
+    """What can be drawn of these logs; what none of them has is left out."""
+    log_z = [averaged(log.log_z(by), MOST_POINTS) for log in logs]
+    bands = len(logs) <= MOST_BANDS
+    found = [
+        Panel("Training loss, nats per word", [averaged(log.loss(by), MOST_POINTS) for log in logs]),
+        Panel("Validation perplexity", [log.perplexity(by) for log in logs], best=True),
+        Panel("log Z, mean ± standard deviation", log_z, zero=True)
+        if bands
+        else Panel("log Z, mean", [curve._replace(spread=[]) for curve in log_z], zero=True),
+    ]
+    return [panel for panel in found if any(curve.x for curve in panel.curves)]
+
+
+def last_of(drawn: list[Panel]) -> float:
+    """Where the longest training is."""
+    return max(curve.x[-1] for panel in drawn for curve in panel.curves if curve.x)
+
+
+def limits(panel: Panel, last: float) -> Limits:
+    """From where to where, with a little room; a logarithmic scale for what falls to a fraction of where it was.
+
+    The beginning of a training does not count: there a loss can be many times as high.
+    """
+    settled, every = [], []
+    for curve in panel.curves:
+        for i, y in enumerate(curve.y):
+            spread = curve.spread[i] if curve.spread else 0.0
+            every += [y - spread, y + spread]
+            if panel.best or curve.x[i] > BEGINNING * last:
+                settled += [y - spread, y + spread]
+    values = (settled or every) + [0.0] * panel.zero
+    low, high = min(values), max(values)
+    if not panel.zero and low > 0 and high / low > LOG_SCALE_FROM:
+        room = (high / low) ** 0.06
+        return Limits(low / room, high * room, True)
+    room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
+    return Limits(low - room, high + room, False)

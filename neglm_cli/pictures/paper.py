@@ -1,0 +1,147 @@
+"""What all pictures share: fonts, colours that the colour-blind tell apart, and files that are the same every time."""
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.output import STANDARD_OUTPUT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+# What matplotlib would say of the day and of itself.
+METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+DOTS_PER_INCH = 200
+
+INK, SOFT, FAINT = "#222222", "#666666", "#dddddd"
+WIDTH = 7.0  # inches
+
+# Okabe and Ito's colours, without the yellow that white paper swallows; from dark to light they differ in grey, too.
+COLOURS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
+
+# Words may be of any script: fonts that are there are tried in this order.
+FONTS = (
+    "DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Sans Arabic",
+    "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS", "Arial", "Helvetica",
+)  # fmt: skip
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # a word may have dollars in it
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlepad": 7,
+    "axes.labelsize": 9,
+    "axes.unicode_minus": True,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "none",  # text stays text: it can be searched, and its viewer finds fonts for it
+    "svg.hashsalt": "neglm",
+    "pdf.fonttype": 42,
+}
+
+
+class Look(NamedTuple):
+    """How one of several lines looks: any one of the three tells it from its neighbours."""
+
+    colour: str
+    dashes: Any
+    marker: str
+
+    @staticmethod
+    def of(i: int) -> "Look":
+        return Look(COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)])
+
+
+def format_of(path: str) -> str | None:
+    """The format of a picture by its file's name; standard output gets SVG. None if the name does not say one."""
+    if path in STANDARD_OUTPUT:
+        return "svg"
+    suffix = path.rpartition(".")[2].lower()
+    return suffix if suffix in FORMATS else None
+
+
+def need_matplotlib() -> None:
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "matplotlib":
+            raise NeglmError("pictures need matplotlib, which is not there: pip install 'neglm[plot]'") from error
+        raise NeglmError(f"matplotlib cannot be used ({error}): install it again, pip install 'neglm[plot]'") from error
+
+
+class Picture(NamedTuple):
+    data: bytes  # of the file
+    missing: bool  # whether there were characters that no font has
+
+
+def render(draw: Callable[[], "Figure"], form: str) -> Picture:
+    """The picture's bytes. They depend on nothing but what is drawn: no date, no settings of the user's."""
+    file = io.BytesIO()
+    with _settings(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        draw().savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=METADATA[form], facecolor="white")
+    missing = form != "svg" and any("missing from font" in str(warning.message) for warning in caught)
+    return Picture(file.getvalue(), missing)
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    import matplotlib
+    from matplotlib import font_manager
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        there = set(font_manager.get_font_names())
+        families = [font for font in FONTS if font in there]
+        matplotlib.rcParams.update(STYLE | {"font.family": [*families, "sans-serif"]})
+        yield
+
+
+def grid(axes: "Axes", axis: Any = "y") -> None:
+    """Faint lines behind everything, only as many as there are numbers."""
+    axes.grid(axis=axis, color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=3, width=0.8)
+
+
+def names_of(paths: list[str]) -> list[str]:
+    """Short names for files: what is left of their paths without what all have in common at both ends."""
+    parts = [shown(path).split("/") for path in paths]
+    if len(set(paths)) < 2:
+        return [split[-1] for split in parts]
+    while all(len(split) > 1 for split in parts) and len({split[-1] for split in parts}) == 1:
+        parts = [split[:-1] for split in parts]
+    while all(len(split) > 1 for split in parts) and len({split[0] for split in parts}) == 1:
+        parts = [split[1:] for split in parts]
+    names = ["/".join(split) for split in parts]
+    stems = [name.rpartition(".") for name in names]
+    if len({suffix for _, _, suffix in stems}) == 1 and all(stem.strip("./") for stem, _, _ in stems):
+        names = [stem for stem, _, _ in stems]
+    return names

@@ -1,0 +1,54 @@
+"""Labels find places, and do not lie on each other."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.pictures.labels import apart, placed
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
+def test_labels_are_moved_apart_as_little_as_needed(wanted: list[float]) -> None:
+    places = apart(wanted, 0.5, -10, 10)
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    gaps = np.diff([places[i] for i in order])
+    assert (gaps > 0.5 - 1e-9).all()
+    if (np.diff(sorted(wanted)) >= 0.5).all():
+        assert np.allclose(places, wanted)
+    assert abs(np.mean(places) - np.mean(wanted)) < 1e-9
+
+
+def test_labels_stay_in_the_frame() -> None:
+    assert apart([0.95, 1.0], 0.2, 0, 1) == [0.8, 1.0]
+    assert apart([-3, -3, 0.9], 0.25, 0, 1) == [0, 0.25, 0.9]
+
+
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+@given(st.integers(0, 1000), st.integers(1, 60))
+def test_names_on_a_map(seed: int, count: int) -> None:
+    random = np.random.default_rng(seed)
+    points = random.random((count, 2)) * (200, 100)
+    sizes = np.stack([random.integers(5, 40, count), np.full(count, 8)], axis=1)
+    corners = placed(points, sizes, 1.5, (0, 0, 200, 100))
+    boxes = [(*corner, *(np.array(corner) + size)) for corner, size in zip(corners, sizes, strict=True) if corner]
+    for i, box in enumerate(boxes):
+        assert box[0] >= 0
+        assert box[1] >= 0
+        assert box[2] <= 200
+        assert box[3] <= 100
+        assert not any(overlap(box, other) for other in boxes[:i])
+        assert not any(overlap(box, (*point, *point)) for point in points)
+
+
+def test_the_first_name_has_the_first_choice() -> None:
+    points = np.array([[50.0, 50.0], [52.0, 50.0]])
+    sizes = np.array([[30.0, 8.0], [30.0, 8.0]])
+    first, second = placed(points, sizes, 0.5, (0, 0, 100, 100))
+    assert first
+    assert second
+    assert first[0] + 30 < 50  # left of its dot: at the right is the other one
+    assert second[0] > 52
+    assert placed(points, sizes, 0.5, (0, 0, 20, 100)) == [None, None]
