@@ -1,0 +1,111 @@
+"""Where pairs lie in the plane of PMI and learned score: a histogram, which a picture is drawn from.
+
+Observed pairs count as often as they occur, p(x,y). Pairs that never occur have a PMI of −∞ and no place in the plane:
+their scores have a histogram of their own, in which they count as often as noise draws them, p(x) p_α(y).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from neglm_cli.objective.joint import Joint
+from neglm_cli.objective.theorem import Scores
+from neglm_cli.text.parallel import ordered_map, usable_cores
+
+BLOCK = 1 << 16  # pairs at a time
+CUT_OFF = 0.0005  # of the pairs, at each end of an axis: a few far away would shrink all others
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    pmi_edges: np.ndarray  # float64 (P+1,)
+    score_edges: np.ndarray  # float64 (M+1,)
+    observed: np.ndarray  # float64 (P, M): shares of the observed pairs
+    empty: np.ndarray  # float64 (M,): shares of the noise pairs that never occur
+    empty_share: float  # of the noise pairs
+    median: np.ndarray  # float64 (P,): of the scores at a PMI; nan where there are no pairs
+    correlation: float | None  # of PMI and score over the observed pairs; None if one of them is constant
+
+
+def density(joint: Joint, scores: Scores, bins: int, samples: int, seed: int, threads: int | None = None) -> Density:
+    """The densities, with about so many bins to the longer axis, and this many draws of noise."""
+    pmi, weights = joint.pmi, joint.p
+    learned = scores_at(scores, joint.rows, joint.columns, threads)
+    never = _scores_of_empty_cells(joint, scores, samples, seed, threads)
+    pmi_ends = _ends(pmi, weights)
+    score_ends = _ends(learned, weights)
+    if len(never):
+        low, high = _ends(never, np.ones(len(never)))
+        score_ends = min(low, score_ends[0]), max(high, score_ends[1])
+    width = max(pmi_ends[1] - pmi_ends[0], score_ends[1] - score_ends[0]) / bins
+    pmi_edges, score_edges = (_edges(*ends, width) for ends in (pmi_ends, score_ends))
+    observed, _, _ = np.histogram2d(pmi, learned, (pmi_edges, score_edges), weights=weights)
+    empty, _ = np.histogram(never, score_edges)
+    return Density(
+        pmi_edges, score_edges, observed, empty / max(1, len(never)), len(never) / samples,
+        _medians(observed, score_edges), _correlation(pmi, learned, weights),
+    )  # fmt: skip
+
+
+def scores_at(scores: Scores, rows: np.ndarray, columns: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """m(x,y) at these cells, float64 (N,)."""
+    found = np.empty(len(rows))
+
+    def work(first: int) -> None:
+        xs, ys = rows[first : first + BLOCK], columns[first : first + BLOCK]
+        products = np.einsum("nd,nd->n", scores.vectors[xs], scores.context_vectors[ys])
+        found[first : first + BLOCK] = products + scores.offset[ys]
+
+    for _ in ordered_map(work, range(0, len(rows), BLOCK), threads or usable_cores()):
+        pass
+    return found
+
+
+def _scores_of_empty_cells(
+    joint: Joint, scores: Scores, samples: int, seed: int, threads: int | None
+) -> np.ndarray:  # fmt: skip
+    """The scores of those noise pairs, of so many that are drawn, that never occur."""
+    random = np.random.Generator(np.random.Philox(key=seed))
+    xs, ys = (
+        np.minimum(np.searchsorted(sums, random.random(samples) * sums[-1], "right"), len(sums) - 1)
+        for sums in (np.cumsum(joint.p_x), np.cumsum(joint.noise))
+    )
+    contexts = joint.shape[1]
+    occurring = joint.rows.astype(np.int64) * contexts + joint.columns  # rising: that is the order of the cells
+    drawn = xs.astype(np.int64) * contexts + ys
+    places = np.minimum(np.searchsorted(occurring, drawn), len(occurring) - 1)
+    empty = occurring[places] != drawn
+    return scores_at(scores, xs[empty], ys[empty], threads)
+
+
+def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """From where to where values go, without the outermost."""
+    order = np.argsort(values)
+    sums = np.cumsum(weights[order])
+    first, last = np.searchsorted(sums, (CUT_OFF * sums[-1], (1 - CUT_OFF) * sums[-1]))
+    return float(values[order[first]]), float(values[order[min(last, len(order) - 1)]])
+
+
+def _edges(low: float, high: float, width: float) -> np.ndarray:
+    """Bins of that width, the values in their midst."""
+    if width <= 0:
+        return np.array([low - 0.5, low + 0.5])
+    count = max(1, int(np.ceil((high - low) / width + 1e-9)))
+    start = (low + high) / 2 - count * width / 2
+    return start + width * np.arange(count + 1)
+
+
+def _medians(observed: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    sums = np.cumsum(observed, axis=1)
+    middle = (edges[:-1] + edges[1:]) / 2
+    medians = np.full(len(observed), np.nan)
+    for i in np.flatnonzero(sums[:, -1] > 0):
+        medians[i] = middle[np.searchsorted(sums[i], sums[i, -1] / 2)]
+    return medians
+
+
+def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float | None:
+    weights = weights / weights.sum()
+    x, y = x - weights @ x, y - weights @ y
+    both = np.sqrt((weights @ x**2) * (weights @ y**2))
+    return float(weights @ (x * y) / both) if both > 1e-12 else None
