@@ -16,10 +16,10 @@ from neglm_cli.cli.main import run
 from tests.conftest import COMMAND, Neglm, one_sentence
 
 
-def test_help_imports_neither_numpy_nor_numba() -> None:
+def test_help_imports_neither_numpy_nor_numba_nor_matplotlib() -> None:
     script = (
         "import sys; from neglm_cli.cli.main import run; run({}); "
-        "print(sorted({{'numpy', 'numba'}} & set(sys.modules)))"
+        "print(sorted({{'numpy', 'numba', 'matplotlib'}} & set(sys.modules)))"
     )
     for arguments in (["--help"], *([page.name, "--help"] for page in SUBCOMMANDS)):
         output = subprocess.run(

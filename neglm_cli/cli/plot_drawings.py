@@ -1,0 +1,116 @@
+"""What `neglm plot` draws: each picture from its files, and what is said of it."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from neglm_cli.cli.console import console, short
+from neglm_cli.cli.pmi_inputs import compared
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.output import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from neglm_cli.pictures.log import By
+    from neglm_cli.store.container import Readable
+    from neglm_cli.vectors.plane import Method
+
+LONGEST = 24  # characters of a word
+BINS = 110  # of the longer axis of a density
+NOISE_SAMPLES = 400_000
+
+
+class Drawing(NamedTuple):
+    draw: "Callable[[], Figure]"
+    summary: dict[str, Any]
+    text: str
+
+
+def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Drawing:
+    from neglm_cli.pictures.curves import draw
+    from neglm_cli.pictures.log import TrainingLog
+    from neglm_cli.pictures.panels import panels
+    from neglm_cli.pictures.paper import names_of
+
+    logs = []
+    for source in sources:
+        with open(source.location, "rb") as file:
+            logs.append(TrainingLog.parse(file.read(), source.name))
+    for log in logs:
+        if not log.loss(by).x:
+            raise NeglmError(
+                f"{log.name} has no report yet: wait for the first one, which comes after ten seconds or an epoch"
+            )
+    names = [short(name, LONGEST) for name in label] if label else names_of([source.path for source in sources])
+    runs = [
+        {
+            "file": source.path,
+            "label": name,
+            "finished": log.finished,
+            "words": log.last["words"],
+            "seconds": round(log.last["seconds"], 3),
+            "training_loss": log.loss(by).y[-1],
+            "valid_perplexity": min(log.perplexity(by).y, default=None),
+        }
+        for source, name, log in zip(sources, names, logs, strict=True)
+    ]
+    titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by)]
+    whose = "a training" if len(logs) == 1 else f"{len(logs)} trainings"
+    text = f"learning curves of {whose} by {by}: {', '.join(titles)}"
+    return Drawing(lambda: draw(logs, names, by), {"by": by, "trainings": runs}, text)
+
+
+def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Drawing:
+    console.announce_compiling()
+    from neglm_cli.pictures.wordmap import draw
+    from neglm_cli.store import container
+    from neglm_cli.vectors.directions import Directions
+    from neglm_cli.vectors.plane import in_a_plane
+    from neglm_cli.vectors.vectors import KIND, Vectors
+
+    stored = container.read_from(source)
+    if stored.kind != KIND:
+        raise NeglmError(
+            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors or logs"
+        )
+    vectors = Vectors.from_stored(stored)
+    counts = vectors.words.counts
+    ids = (-counts).argsort(kind="stable")[:most]
+    plane = in_a_plane(Directions.of(vectors.vectors, stored.name).units(ids), method, seed)
+    names = [short(vectors.words[i].decode(errors="backslashreplace"), LONGEST) for i in ids.tolist()]
+    how = "t-SNE" if plane.share is None else f"first two principal components, {plane.share:.0%} of the variance"
+    shown_words = f"{len(ids):,} most frequent words" if len(ids) < len(counts) else f"all {len(ids):,} words"
+    text = f"{shown_words} of {_file(source.path)}, {how}"
+    summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": plane.share}
+    return Drawing(lambda: draw(plane.points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
+
+
+def pmi_density(
+    files: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, seed: int, threads: int
+) -> Drawing:
+    console.announce_compiling()
+    from neglm_cli.objective.density import density
+    from neglm_cli.pictures.pmi import draw
+
+    given = compared(files[0], files[1:], pairs, k, noise_alpha, threads)
+    found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads)
+    correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
+    text = f"{given.pairs.total:,} pairs, {len(given.pairs):,} different{correlation}"
+    caption = f"{_file(files[0])}, {given.vectors.size} dimensions: {text}"
+    summary = {
+        "vectors": files[0],
+        "k": given.joint.k,
+        "noise_alpha": given.noise_alpha,
+        "pairs": given.pairs.total,
+        "different_pairs": len(given.pairs),
+        "pairs_left_out": given.left_out,
+        "correlation": found.correlation,
+        "noise_never_seen": found.empty_share,
+    }
+    return Drawing(lambda: draw(found, "PMI and learned scores", caption), summary, text)
+
+
+def _file(path: str) -> str:
+    """A file's name in a picture."""
+    return "standard input" if path == STANDARD_STREAM else short(os.path.basename(path), LONGEST)

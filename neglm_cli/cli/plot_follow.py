@@ -1,0 +1,74 @@
+"""`neglm plot --follow`: the learning curve of a training that runs, in the terminal."""
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from neglm_cli.errors import NeglmError, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.text import Text
+
+    from neglm_cli.pictures.log import By, TrainingLog
+
+LOOK_EVERY = 0.5  # seconds
+STYLES = {"title": ("bold", "bold"), "curve": ("dim", "cyan"), "axis": ("dim", "dim")}
+
+
+def follow(path: str, by: "By") -> None:
+    """Draw whenever the log has grown, until the training has ended. If stdout is no terminal, draw once at the end."""
+    from rich.console import Console as RichConsole
+    from rich.live import Live
+
+    from neglm_cli.pictures.log import TrainingLog
+
+    name = shown(path)
+    terminal = RichConsole(highlight=False)
+    seen: object = None
+    live = Live(console=terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    with ExitStack() as stack:
+        if not terminal.is_terminal:
+            stack.callback(print)  # the end of the last line
+        stack.enter_context(live)
+        while True:
+            now = _state(path, name), terminal.size
+            if now != seen:
+                seen = now
+                log = TrainingLog.parse(_read(path, name), name)
+                live.update(_drawn(log, by, terminal), refresh=True)
+                if log.finished:
+                    return
+            time.sleep(LOOK_EVERY)
+
+
+def _state(path: str, name: str) -> tuple[int, ...]:
+    """What changes when a training writes to its log, or another one starts it anew."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        raise NeglmError(f"{name} does not exist: give the log of a training that runs") from error
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(path: str, name: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+
+
+def _drawn(log: "TrainingLog", by: "By", terminal: "RichConsole") -> "Text":
+    from rich.text import Text
+
+    from neglm_cli.pictures.terminal import picture
+
+    if not log.loss(by).x:
+        return Text(f"{log.name} has no report yet: the first comes after ten seconds, or an epoch", style="dim")
+    braille = "utf" in (sys.stdout.encoding or "").lower()
+    rows = picture(log, by, terminal.width, terminal.height - 1, braille)
+    lines = [Text.assemble((row.left, STYLES[row.kind][0]), (row.right, STYLES[row.kind][1])) for row in rows]
+    return Text("\n", no_wrap=True, overflow="crop").join(lines)
