@@ -35,7 +35,7 @@ def draw(logs: list[TrainingLog], names: list[str], by: By) -> "Figure":
     drawn = panels(logs, by)
     names = [name if len(name) <= LONGEST else "…" + name[-LONGEST + 1 :] for name in names]
     labels = [_labels(panel, names) for panel in drawn]
-    right = 0.25 + max(_width(label) for row in labels for label in row)
+    right = (0.36 if len(logs) > 1 else 0.25) + max(_width(label) for row in labels for label in row)
     panel_height = max(PANEL, LINE * (len(logs) + 1))  # there is to be room for all names
     height = ABOVE + len(drawn) * panel_height + (len(drawn) - 1) * GAP + BELOW
     figure = Figure(figsize=(WIDTH, height))
@@ -101,7 +101,7 @@ def _scale(axes: "Axes", panel: Panel, last: float) -> None:
 
 
 def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
-    """Names at the right, moved apart; a thin line leads to each from where its curve ends."""
+    """Names at the right, moved apart, each with the sign of its curve; thin lines lead there from the curves' ends."""
     to_shares = axes.transData + axes.transAxes.inverted()
     shares = [to_shares.transform((end.x, end.y)) for end in ends]
     places = apart([y for _, y in shares], gap, 0.0, 1.0)
@@ -114,7 +114,13 @@ def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
         axes.plot(
             (1.004, 1.022), (y, place), transform=axes.transAxes, color=colour, linewidth=0.8, clip_on=False, zorder=2
         )
-        axes.text(1.028, place, end.label, transform=axes.transAxes, va="center", size=LABEL_SIZE, color=_dark(colour))
+        if len(ends) > 1:  # the sign on the line tells more than its colour where there is none
+            axes.plot(
+                1.034, place, end.look.marker, transform=axes.transAxes, color=colour, markersize=4.5,
+                markeredgewidth=0, clip_on=False,
+            )  # fmt: skip
+        left = 1.05 if len(ends) > 1 else 1.028
+        axes.text(left, place, end.label, transform=axes.transAxes, va="center", size=LABEL_SIZE, color=_dark(colour))
 
 
 def _dark(colour: str) -> str:

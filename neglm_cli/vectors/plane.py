@@ -38,6 +38,8 @@ def stochastic_neighbours(units: np.ndarray, seed: int) -> np.ndarray:
     except ImportError as error:
         raise NeglmError("--method tsne needs scikit-learn: pip install scikit-learn, or take pca") from error
     start = principal_components(units).points
+    if len(units) < 3:  # there are no neighbours to choose between
+        return start
     start *= 1e-4 / max(start[:, 0].std(), 1e-12)
     perplexity = min(30.0, max(1.0, (len(units) - 1) / 3))
     tsne = TSNE(init=start, perplexity=perplexity, metric="cosine", random_state=seed, n_jobs=1)

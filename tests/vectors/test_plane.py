@@ -36,6 +36,8 @@ def test_signs_are_fixed() -> None:
 
 def test_few_words_and_dimensions() -> None:
     assert in_a_plane(np.ones((1, 5), np.float32), "pca", 1).points.tolist() == [[0, 0]]
+    assert in_a_plane(np.ones((1, 5), np.float32), "tsne", 1).points.tolist() == [[0, 0]]
+    assert np.isfinite(in_a_plane(np.eye(3, 5, dtype=np.float32), "tsne", 1).points).all()
     line = in_a_plane(np.array([[1], [2], [4]], np.float32), "pca", 1).points
     np.testing.assert_allclose(line, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], atol=1e-6)
 
