@@ -67,14 +67,14 @@ def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Draw
     from neglm_cli.store import container
     from neglm_cli.vectors.directions import Directions
     from neglm_cli.vectors.plane import in_a_plane
-    from neglm_cli.vectors.vectors import KIND, Vectors
+    from neglm_cli.vectors.tables import WITH_VECTORS, vectors_of
 
     stored = container.read_from(source)
-    if stored.kind != KIND:
+    if stored.kind not in WITH_VECTORS:
         raise NeglmError(
-            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors or logs"
+            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors, a language model, or logs"
         )
-    vectors = Vectors.from_stored(stored)
+    vectors = vectors_of(stored)
     counts = vectors.words.counts
     ids = (-counts).argsort(kind="stable")[:most]
     plane = in_a_plane(Directions.of(vectors.vectors, stored.name).units(ids), method, seed)

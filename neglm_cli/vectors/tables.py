@@ -8,12 +8,16 @@ from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import KIND, NO_CONTEXTS, Vectors
 
 LANGUAGE_MODEL = "language model"
+WITH_VECTORS = (KIND, LANGUAGE_MODEL)  # kinds of files
 TABLES = {"input": "embedding", "output": "output"}
 
 
 def load_vectors(path: str, table: str | None = None) -> Vectors:
     """`table`: of a language model, which one has the vectors; the other one has the contexts, if it is as wide."""
-    stored = container.read(path, KIND, LANGUAGE_MODEL)
+    return vectors_of(container.read(path, *WITH_VECTORS), table)
+
+
+def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
     if stored.kind == KIND:
         if table is not None:
             raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
