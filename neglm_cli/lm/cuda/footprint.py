@@ -1,0 +1,45 @@
+"""How much memory of a GPU a training takes, before any of it is taken: the same code on a GPU that only counts."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gpu import Array, Gpu, Kernel
+from neglm_cli.lm.parameters import Parameters
+from neglm_cli.lm.settings import Settings
+
+
+class CountingGpu:
+    """Stands in for `Gpu` while arrays are made. They are never touched, so the host has no memory for them either."""
+
+    processors = 1
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> Array:
+        array = np.empty(shape, dtype)
+        self.bytes += array.nbytes
+        return array
+
+    def upload(self, host: np.ndarray) -> Array:
+        return self.zeros(host.shape, host.dtype)
+
+    def write(self, array: Array, host: np.ndarray) -> None:
+        pass
+
+    def pinned(self, size: int, dtype: Any) -> np.ndarray:
+        return np.empty(size, dtype)
+
+    def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
+        return 1
+
+
+def footprint(parameters: Parameters, settings: Settings, counts: np.ndarray) -> dict[str, int]:
+    """Bytes, by what they are for."""
+    gpu = CountingGpu()
+    device = CudaDevice(parameters, settings, counts, 0, cast(Gpu, gpu))
+    model = gpu.bytes
+    device.prepare_training()
+    return {"parameters": model, "training": gpu.bytes - model}
