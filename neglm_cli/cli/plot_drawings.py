@@ -72,8 +72,8 @@ def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Draw
     stored = container.read_from(source)
     if stored.kind not in WITH_VECTORS:
         raise NeglmError(
-            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors, a language model or "
-            "logs"
+            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors, a language model "
+            "or logs"
         )
     vectors = vectors_of(stored)
     counts = vectors.words.counts

@@ -6,10 +6,13 @@ time: their scores, the gradients of these, and at once what they add to the gra
 
 from numba import float32
 
+from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda.functions import ONE, ZERO, sigmoid, softplus
-from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, WHOLE, Kernel, cuda, kernel
+from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, SHARED_BYTES, WHOLE, Kernel, cuda, kernel
 
 LANES = 32  # threads that make one score together
+NUMBER = 4  # bytes
+OWN_BYTES = 5 << 10  # of a block's memory that the kernels use besides
 PAIRS = 32  # of a row and a word, that are looked at together
 
 
@@ -109,3 +112,17 @@ def loss_kernel(at_once: int, name: str) -> Kernel:
 
 token_loss = loss_kernel(1, "token_loss")
 shared_loss = loss_kernel(4, "shared_loss")
+
+
+def shared_bytes(kernel: Kernel, width: int) -> int:
+    """Of y and its gradient, which a block keeps."""
+    return 2 * kernel.tile[0] * width * NUMBER
+
+
+def kernel_for(shared: bool, width: int) -> Kernel:
+    """The one for noise words that rows share works for several rows at once, if they fit into a block's memory."""
+    for kernel in (shared_loss, token_loss) if shared else (token_loss,):
+        if shared_bytes(kernel, width) <= SHARED_BYTES - OWN_BYTES:
+            return kernel
+    most = (SHARED_BYTES - OWN_BYTES) // (2 * NUMBER) - 1
+    raise NeglmError(f"a GPU trains models of at most {most:,} hidden units, not {width - 1:,}: use --device cpu")

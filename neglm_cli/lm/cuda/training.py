@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cuda import optimise, rows, sampled, softmax
-from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Array, Gpu
-from neglm_cli.lm.cuda.network import NUMBER, Network, States, Text
+from neglm_cli.lm.cuda.gpu import Array, Gpu
+from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.product import Multiplier, Part
 from neglm_cli.lm.optimisers import EPSILON, KINDS, rate_of
 from neglm_cli.lm.parameters import Shape, padded
@@ -97,6 +97,7 @@ class Training:
         self.record = gpu.zeros(2, np.float64)
         self._softmax = settings.mode == SOFTMAX
         self._shared = int(settings.mode == SHARED)
+        self._loss_kernel = sampled.kernel_for(bool(self._shared), shape.hidden + 1)
         self._make_places(bias)
         number = self._room
         self._d_y = gpu.zeros((number, width_of(shape)))
@@ -162,14 +163,13 @@ class Training:
 
     def _sampled_loss(self, text: Text) -> None:
         settings, shape, width = self._settings, self._shape, self._shape.hidden + 1
-        kernel = sampled.shared_loss if self._shared else sampled.token_loss
+        kernel = self._loss_kernel
         group_rows = min(settings.group_rows, text.rows)
         groups = text.rows // group_rows
-        shared = 2 * kernel.tile[0] * width * NUMBER
         self._gpu.launch(
             kernel, groups * -(-group_rows // kernel.tile[0]), self._source, self.weights.table, self._offsets,
             self._row_of, self._factors, self._d_y, self._losses, self._room, text.rows, group_rows, settings.k, width,
-            shape.words, 1 / text.batch, shared=shared,
+            shape.words, 1 / text.batch, shared=sampled.shared_bytes(kernel, width),
         )  # fmt: skip
         if self._shared:  # noise rows, K for each group: gradients of scores, transposed, times y
             self._multiplier.multiply(
@@ -234,8 +234,3 @@ class Training:
             optimise.catch_up, self._blocks(self._places), values, means, squares, self.moved, distinct, found, step,
             rate, EPSILON,
         )  # fmt: skip
-
-
-def fits(shape: Shape) -> bool:
-    """Whether a row of y and its gradient fit into the memory that a block shares."""
-    return 2 * NUMBER * (shape.hidden + 1) < SHARED_BYTES - (8 << 10)
