@@ -121,8 +121,8 @@ def shared_bytes(kernel: Kernel, width: int) -> int:
 
 def kernel_for(shared: bool, width: int) -> Kernel:
     """The one for noise words that rows share works for several rows at once, if they fit into a block's memory."""
-    for kernel in (shared_loss, token_loss) if shared else (token_loss,):
-        if shared_bytes(kernel, width) <= SHARED_BYTES - OWN_BYTES:
-            return kernel
+    for made in (shared_loss, token_loss) if shared else (token_loss,):
+        if shared_bytes(made, width) <= SHARED_BYTES - OWN_BYTES:
+            return made
     most = (SHARED_BYTES - OWN_BYTES) // (2 * NUMBER) - 1
     raise NeglmError(f"a GPU trains models of at most {most:,} hidden units, not {width - 1:,}: use --device cpu")
