@@ -15,6 +15,17 @@ settings.load_profile("default")
 Neglm = Callable[..., subprocess.CompletedProcess[bytes]]
 
 COMMAND = [sys.executable, "-m", "neglm_cli"]
+SIMULATOR = "NUMBA_ENABLE_CUDASIM"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--gpu", action="store_true", help="Run the tests of lm.cuda on this machine's GPU.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Numba looks once, when it is imported, and no test has been yet."""
+    if not config.getoption("--gpu"):
+        os.environ[SIMULATOR] = "1"
 
 
 @pytest.fixture
@@ -31,8 +42,9 @@ def neglm(workplace: Path) -> Neglm:
     def run(
         *arguments: str, stdin: bytes = b"", code: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[bytes]:
+        users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
         result = subprocess.run(
-            [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=os.environ | environment
+            [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=users | environment
         )
         assert result.returncode == code, result.stderr.decode()
         return result

@@ -24,11 +24,11 @@ class Products(NamedTuple):
     transposed: Kernel
 
 
-def products(tile: int, square: int, depth: int) -> Products:
+def products(tile: int, square: int, depth: int, name: str = "product") -> Products:
     """Tiles of tile × tile, and square × square numbers of it in each thread."""
 
     def named(form: str) -> str:
-        return f"product_{form}_{tile}"
+        return f"{name}_{form}_{tile}"
 
     return Products(
         _product(named("inner"), tile, square, depth, False, False),

@@ -1,0 +1,157 @@
+"""One layer, all steps, as the reference makes it: a launch for each step, or one for all."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm import reference
+from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda.gpu import Gpu
+from tests.lm.cuda.executors import SMALL_STEPS
+from tests.lm.cuda.making import EPOCH, SEED, by_rows, head, packed, positions
+
+END = 3
+INPUTS = 3
+NUMBER = 4  # bytes
+MARK = -7777.0
+OUT_ROW = 2  # where a layer's output begins
+# rows, steps, units; rows at a time of the kernels that make all steps, slices of a sum, numbers of a part of it
+SHAPES = [(1, 1, 1, 4, 1, 1), (3, 4, 5, 4, 3, 2), (9, 3, 7, 8, 2, 3), (5, 2, 4, 4, 4, 16), (13, 2, 5, 12, 1, 4)]
+
+
+class Layer:
+    """Arrays of a layer on the GPU, and what the reference has in their place."""
+
+    def __init__(self, gpu: Gpu, shape: tuple[int, ...], dropout: float, end: int) -> None:
+        self.gpu, self.end = gpu, end
+        self.batch, self.steps, self.units, self.at_once, self.slices, self.depth = shape
+        batch, steps, units = self.batch, self.steps, self.units
+        self.rows = rows = batch * steps
+        random = np.random.default_rng(rows)
+        weights = random.uniform(-1, 1, (INPUTS + 1 + units, 4 * units)).astype(np.float32)
+        x, self.d_out = (random.standard_normal((batch, steps, width)) for width in (INPUTS, units))
+        words = random.integers(2, 5, (batch, steps))
+        keep = (words != END).astype(float) if end >= 0 else np.ones((batch, steps))
+        self.masks = [
+            np.ones(1),
+            reference.dropout_masks([INPUTS, units], positions(batch, steps), dropout, SEED, EPOCH)[1],
+        ]
+        start_h, start_c = random.uniform(-1, 1, (2, batch, units)) * keep[:, :1]
+        self.model = reference.Model(
+            x.reshape(rows, INPUTS), [weights[:INPUTS].astype(float)], [weights[INPUTS + 1 :].astype(float)],
+            [weights[INPUTS].astype(float)], np.zeros((1, units)), np.zeros(1),
+        )  # fmt: skip
+        self.inputs = np.arange(rows).reshape(batch, steps)
+        self.keep = keep
+        self.passed = reference.forward(self.model, self.inputs, [start_h], [start_c], self.masks, keep)
+
+        xh = np.full((rows + batch, INPUTS + 1 + units), np.nan, np.float32)
+        xh[:rows, :INPUTS], xh[:, INPUTS] = by_rows(x), 1
+        xh[:batch, INPUTS + 1 :] = start_h
+        c = np.full((rows + batch, units), np.nan, np.float32)
+        c[:batch] = start_c
+        z = xh[:rows, : INPUTS + 1] @ weights[: INPUTS + 1]
+        self.xh, self.weights, self.z, self.c = (gpu.upload(array) for array in (xh, weights, z, c))
+        self.out = gpu.upload(np.full((OUT_ROW + rows + 1, units + 2), MARK, np.float32))
+        self.d_c = gpu.upload(np.full((batch, units), np.nan, np.float32))
+        wide = np.full((rows, units + 3), np.nan, np.float32)
+        wide[:, :units] = by_rows(self.d_out)
+        self.d_y = gpu.upload(wide)
+        text = (gpu.upload(packed(words, words)), gpu.upload(head()), 1, round(dropout * 65536), end)
+        self.there = (batch, steps, INPUTS, units, self.xh, self.weights, self.z, self.c, self.out, OUT_ROW, *text)
+        self.back = (batch, steps, INPUTS, units, self.weights, self.z, self.c, self.d_y, self.d_c, *text)
+
+    def one_step(self, kernel: Any, step: int, arguments: tuple[Any, ...]) -> None:
+        blocks = -(-self.units // kernel.tile[1]), -(-self.batch // kernel.tile[0])
+        self.gpu.launch(kernel, blocks, step, *arguments)
+
+    def all_steps(self, kernel: Any, step: int, arguments: tuple[Any, ...], own: int, columns: int) -> None:
+        """columns: sums of each unit."""
+        inner = 4 * self.units // columns
+        sums = self.slices * self.at_once * columns * own
+        shared = NUMBER * (columns * own * inner + max(self.depth * self.at_once, sums))
+        division = own, self.at_once, self.slices, self.depth
+        threads = own * (self.at_once // lstm.ROWS) * self.slices + 1  # one more than have work
+        blocks = -(-self.units // own)
+        self.gpu.launch(kernel, blocks, step, *arguments, *division, shared=shared, threads=threads)
+
+    def check_forward(self) -> None:
+        """Gates, states and output; nothing beside the output is touched."""
+        steps = self.passed.steps[0]
+        gates = by_rows(np.stack([np.concatenate(step.gates, axis=1) for step in steps], axis=1))
+        close(self.gpu.download(self.z), gates)
+        xh, c = self.gpu.download(self.xh), self.gpu.download(self.c)
+        close(xh[: self.rows, INPUTS + 1 :], by_rows(np.stack([step.h for step in steps], axis=1)))
+        close(c[: self.rows], by_rows(np.stack([step.c for step in steps], axis=1)))
+        close(xh[self.rows :, INPUTS + 1 :], self.passed.h[0])
+        close(c[self.rows :], self.passed.c[0])
+        out = self.gpu.download(self.out)
+        last = OUT_ROW + self.rows
+        close(out[OUT_ROW:last, : self.units], by_rows(self.passed.y))
+        out[OUT_ROW:last, : self.units] = MARK
+        assert (out == MARK).all()
+
+    def check_backward(self) -> None:
+        """Gradients of gates, by what products make of them."""
+        gradient = self.model.like()
+        reference.backward(self.model, self.inputs, self.passed, self.d_out, gradient, self.masks, self.keep)
+        d_z, xh = self.gpu.download(self.z), self.gpu.download(self.xh)[: self.rows]
+        close(xh.T @ d_z, np.concatenate([gradient.w[0], gradient.b, gradient.u[0]]))
+        close(d_z @ self.gpu.download(self.weights)[:INPUTS].T, by_rows(gradient.embedding[self.inputs]))
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6)
+
+
+@pytest.fixture(params=[(0.0, -1), (0.4, END)], ids=["plain", "dropout and reset"])
+def how(request: pytest.FixtureRequest) -> tuple[float, int]:
+    return request.param
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_launch_for_each_step(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
+    layer = Layer(gpu, shape, *how)
+    for step in range(layer.steps):
+        layer.one_step(SMALL_STEPS.forward, step, layer.there)
+    layer.check_forward()
+    for step in reversed(range(layer.steps)):
+        layer.one_step(SMALL_STEPS.backward, step, layer.back)
+    layer.check_backward()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_launch_for_all_steps(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
+    layer = Layer(gpu, shape, *how)
+    layer.all_steps(lstm.forward, 0, layer.there, layer.units, lstm.GATES)
+    layer.check_forward()
+    layer.all_steps(lstm.backward, layer.steps - 1, layer.back, layer.units, 1)
+    layer.check_backward()
+
+
+@pytest.mark.parametrize("shape", SHAPES[1:])
+@pytest.mark.parametrize("own", [1, 2, 3])
+def test_units_of_several_blocks(gpu: Gpu, shape: tuple[int, ...], own: int) -> None:
+    """Only the last step of each way: blocks of the simulator do not wait for each other."""
+    layer = Layer(gpu, shape, 0.4, END)
+    for step in range(layer.steps - 1):
+        layer.one_step(SMALL_STEPS.forward, step, layer.there)
+    layer.all_steps(lstm.forward, layer.steps - 1, layer.there, own, lstm.GATES)
+    layer.check_forward()
+    for step in range(layer.steps - 1, 0, -1):
+        layer.one_step(SMALL_STEPS.backward, step, layer.back)
+    layer.all_steps(lstm.backward, 0, layer.back, own, 1)
+    layer.check_backward()
+
+
+def test_steps_as_they_are_used(gpu: Gpu) -> None:
+    """Tiles of the sizes that trainings have, with a little more than one of each."""
+    side = lstm.STEPS.forward.tile[1]
+    layer = Layer(gpu, (lstm.STEPS.forward.tile[0] + 2, 2, side + 3, 4, 1, 1), 0.4, END)
+    for step in range(layer.steps):
+        layer.one_step(lstm.STEPS.forward, step, layer.there)
+    layer.check_forward()
+    for step in reversed(range(layer.steps)):
+        layer.one_step(lstm.STEPS.backward, step, layer.back)
+    layer.check_backward()

@@ -1,0 +1,76 @@
+"""Losses of negative sampling and their gradients, of rows with noise words of their own, and of rows that share."""
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm import reference
+from neglm_cli.lm.cuda import sampled
+from neglm_cli.lm.cuda.gpu import Gpu, Kernel
+
+WORDS = 12
+SCALE = 0.25
+MARK = -7777.0
+# rows, rows that share, noise words, units and bias
+TOKEN_CASES = [(1, 1, 1, 1), (3, 1, 5, 7), (2, 1, 40, 35), (2, 1, 32, 6)]
+SHARED_CASES = [(5, 5, 3, 7), (6, 3, 9, 5), (9, 9, 17, 34), (4, 2, 8, 3), (8, 4, 4, 2)]
+
+
+def model_of(table: np.ndarray, width: int) -> reference.Model:
+    output = table[WORDS:, : width - 1].astype(float)
+    return reference.Model(np.zeros((1, 1)), [], [], [], output, table[WORDS:, width - 1].astype(float))
+
+
+def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: int) -> None:
+    """Of the last column of y and of the table, one is the bias; beside them lies what nobody reads."""
+    random = np.random.default_rng(rows * k)
+    room = rows + 2
+    table = np.full((2 * WORDS, width + 3), np.nan, np.float32)
+    table[WORDS:, :width] = random.standard_normal((WORDS, width))
+    source = np.full((2 * room, width + 3), np.nan, np.float32)
+    source[room : room + rows, :width] = random.standard_normal((rows, width))
+    source[room : room + rows, width - 1] = 1
+    offsets = random.standard_normal(WORDS).astype(np.float32)
+    targets, noise = random.integers(0, WORDS, rows), random.integers(0, WORDS, (rows // group_rows, k))
+    row_of = np.full(2 * room + room * k, -1, np.int32)
+    row_of[room : room + rows] = WORDS + targets
+    row_of[2 * room : 2 * room + noise.size] = WORDS + noise.reshape(-1)
+    factors, d_y, losses = (
+        gpu.upload(np.full(shape, MARK, np.float32)) for shape in (row_of.shape, (room, width + 3), room)
+    )
+    at_once = kernel.tile[0]
+    gpu.launch(
+        kernel, rows // group_rows * -(-group_rows // at_once), gpu.upload(source), gpu.upload(table),
+        gpu.upload(offsets), gpu.upload(row_of), factors, d_y, losses, room, rows, group_rows, k, width, WORDS, SCALE,
+        shared=2 * at_once * width * 4,
+    )  # fmt: skip
+
+    model = model_of(table, width)
+    y = source[room : room + rows, : width - 1].astype(float)[:, None]
+    expected_d_y, expected_factors = np.full((room, width + 3), MARK), np.full(row_of.shape, MARK)
+    expected_losses = np.full(room, MARK)
+    for row in range(rows):
+        words = noise[row // group_rows]
+        one, gradient = y[row : row + 1], model.like()
+        expected_losses[row], d_one = reference.sampled_loss(
+            model, one, targets[row : row + 1, None], words[None, None], offsets, True, SCALE, gradient
+        )
+        every = np.append(words, targets[row])
+        truth = np.append(np.zeros(k), 1)
+        scores = model.output[every] @ one[0, 0] + offsets[every] + model.bias[every]
+        d_scores = SCALE * (reference.sigmoid(scores) - truth)
+        expected_d_y[row, : width - 1] = d_one[0, 0]
+        expected_d_y[row, width - 1] = d_scores @ model.bias[every]
+        expected_factors[2 * room + row * k : 2 * room + (row + 1) * k] = d_scores[:k]
+        expected_factors[room + row] = d_scores[k]
+    for found, expected in ((d_y, expected_d_y), (factors, expected_factors), (losses, expected_losses)):
+        np.testing.assert_allclose(gpu.download(found), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", TOKEN_CASES)
+def test_noise_words_of_their_own(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+    check(gpu, sampled.token_loss, *case)
+
+
+@pytest.mark.parametrize("case", SHARED_CASES)
+def test_noise_words_that_rows_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+    check(gpu, sampled.shared_loss, *case)
