@@ -33,9 +33,9 @@ def find_gpu(name: str) -> "Gpu | None":
         return None
     if missing:
         raise NeglmError(f"--device {name} cannot be used: {missing}")
-    from neglm_cli.lm.cuda.gpu import Gpu
+    from neglm_cli.lm.cuda.gpu import gpu_of
 
-    return Gpu(number)
+    return gpu_of(number)
 
 
 def what_is_missing(number: int, simulated: bool = False) -> str:

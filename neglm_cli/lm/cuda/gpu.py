@@ -205,3 +205,35 @@ class Gpu:
     def synchronize(self) -> None:
         self._attach()
         self._stream.synchronize()
+
+
+class SimulatedGpu(Gpu):
+    """Numba's simulator. Its grids are not in step, so kernels that wait for each other have one block only."""
+
+    name = "Numba's simulator"
+    processors = 1
+    capability = OLDEST
+
+    def memory(self) -> tuple[int, int]:
+        return 1 << 40, 1 << 40
+
+    def pinned(self, size: int, dtype: Any) -> np.ndarray:
+        return np.zeros(size, dtype)
+
+    def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
+        return 1
+
+
+def gpu_of(number: int) -> Gpu:
+    return SimulatedGpu() if IS_SIMULATED else Gpu(number)
+
+
+def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
+    """A kernel's code for GPUs of a compute capability; none need be there."""
+    from unittest.mock import Mock, patch
+
+    device = Mock(compute_capability=capability)
+    with patch("numba.cuda.dispatcher.get_current_device", lambda: device):
+        with patch("numba.cuda.compiler.get_current_device", lambda: device):
+            code, _ = cuda.compile_ptx(kernel.function, void(*kernel.types), cc=capability)
+    return str(code)

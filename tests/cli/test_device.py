@@ -1,0 +1,88 @@
+"""`--device` as a user gives it; the GPU is Numba's simulator."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.devices import is_device
+from neglm_cli.lm.model import LanguageModel
+from tests.cli.test_train_lm import sentence
+from tests.conftest import COMMAND, SIMULATOR, Neglm
+
+TINY = (
+    "--hidden", "3", "--layers", "1", "--k", "2", "--batch", "2", "--bptt", "2", "--no-cache", "--threads", "1",
+    "--lr", "0.1",
+)  # fmt: skip
+SIMULATED = {SIMULATOR: "1", "PYTHONWARNINGS": "ignore"}
+TEXT = b"a b c\nb a c\n"
+
+
+@pytest.fixture
+def corpus(workplace: Path) -> Path:
+    path = workplace / "corpus.txt"
+    path.write_bytes(TEXT)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("auto", True), ("cpu", True), ("cuda", True), ("cuda:0", True), ("cuda:12", True), ("gpu", False),
+        ("cuda:", False), ("cuda:x", False), ("cuda:-1", False), ("CPU", False), ("", False), ("cuda:0 ", False),
+    ],
+)  # fmt: skip
+def test_names_of_devices(name: str, good: bool) -> None:
+    assert is_device(name) == good
+
+
+def test_another_name_is_wrong_usage(neglm: Neglm, corpus: Path) -> None:
+    for command in (("train-lm", "corpus.txt"), ("eval", "--test", "corpus.txt")):
+        result = neglm(*command, "--device", "nonsense", code=2)
+        assert b"--device nonsense is none of auto, cpu, cuda" in result.stderr
+    assert sorted(os.listdir()) == ["corpus.txt"]
+
+
+def test_without_a_gpu_it_says_what_is_missing(neglm: Neglm, corpus: Path) -> None:
+    from numba import cuda
+
+    if not os.environ.get(SIMULATOR) and cuda.is_available():
+        pytest.skip("there is a GPU")
+    message = sentence(neglm("train-lm", "corpus.txt", *TINY, "--device", "cuda", code=1).stderr)
+    assert message.startswith("neglm: --device cuda cannot be used: ")
+    assert "NVIDIA" in message
+    assert sorted(os.listdir()) == ["corpus.txt"]
+
+
+def test_auto_takes_no_simulator(neglm: Neglm, corpus: Path) -> None:
+    """Whether one is there or not, the model is the same."""
+    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "one", **SIMULATED)
+    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "two", "--device", "cpu")
+    assert Path("one").read_bytes() == Path("two").read_bytes()
+
+
+@pytest.mark.slow_gpu
+def test_trained_on_both(neglm: Neglm, corpus: Path) -> None:
+    """A GPU begins and is killed, the CPU goes on: as if all were on the CPU. The GPU scores as the CPU does."""
+    options = ("corpus.txt", *TINY, "--epochs", "3")
+    neglm("train-lm", *options, "--model", "cpu", "--device", "cpu")
+    begun = [*COMMAND, "train-lm", *options, "--model", "both", "--device", "cuda", "--checkpoint", "0"]
+    state = Path("both.partial")
+    with subprocess.Popen(begun, stderr=subprocess.PIPE, env=os.environ | SIMULATED) as process:
+        while process.poll() is None and not state.exists():
+            time.sleep(0.01)
+        process.kill()
+        assert process.stderr
+        assert b"(cuda:0)" in process.stderr.read()
+    neglm("train-lm", "--resume", "--model", "both", "--device", "cpu", "--no-cache")
+    both, alone = LanguageModel.load("both"), LanguageModel.load("cpu")
+    for name, tensor in alone.tensors.items():
+        np.testing.assert_allclose(both.tensors[name], tensor, rtol=1e-4, atol=1e-5, err_msg=name)
+    evaluate = ("eval", "cpu", "--test", "corpus.txt", "--json")
+    on_cpu = json.loads(neglm(*evaluate, "--device", "cpu").stdout)
+    on_gpu = json.loads(neglm(*evaluate, "--device", "cuda", **SIMULATED).stdout)
+    assert on_gpu["perplexity"] == pytest.approx(on_cpu["perplexity"], rel=1e-5)
