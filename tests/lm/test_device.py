@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neglm_cli.lm.device import Device
 from neglm_cli.lm.settings import Settings
 from tests.lm.making import SMALL, ReferenceTraining, device, minibatch, model_of
 
@@ -35,17 +36,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def compare(settings: Settings) -> None:
-    trained, expected = device(settings, WORDS), ReferenceTraining(settings, WORDS)
+def compare(settings: Settings, trained: Device, lengths: tuple[int | None, ...] = STEPS) -> None:
+    """Train on minibatches with so many steps, then score a text."""
+    expected = ReferenceTraining(settings, WORDS)
     try:
-        for number, steps in enumerate(STEPS):
+        for number, steps in enumerate(lengths):
             batch = minibatch(settings, WORDS, number, steps)
             result = trained.train(batch).result()
             loss, norm = expected.train(batch)
             assert result.words == batch.inputs.size
             assert result.loss == pytest.approx(loss, rel=1e-5)
             assert result.norm == pytest.approx(norm, rel=1e-4)
-        trained.finish_moves(len(STEPS), settings.lr)
+        trained.finish_moves(len(lengths), settings.lr)
         found = model_of(trained.parameters(), settings.layers)
         for mine, theirs in zip(found.arrays(), expected.model.arrays(), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
@@ -63,4 +65,5 @@ def compare(settings: Settings) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trains_and_scores_as_the_reference(variant: str) -> None:
-    compare(replace(SMALL, **VARIANTS[variant]))
+    settings = replace(SMALL, **VARIANTS[variant])
+    compare(settings, device(settings, WORDS))

@@ -1,0 +1,124 @@
+"""A GPU trains and scores as the reference does, and as the CPU does; and one goes on where the other stopped."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
+from neglm_cli.lm.cuda.product import Tiled
+from neglm_cli.lm.device import Device
+from neglm_cli.lm.settings import Settings
+from neglm_cli.objective.losses import LOSSES
+from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS, TurnTakingGpu
+from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
+from tests.lm.test_device import VARIANTS, WORDS, compare
+
+TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second for a minibatch
+LENGTHS = (None, 2, None)
+QUICK = ["neglm", "neglm-b", "softmax", "shared by a batch", "reset", "exact adam", "one row"]
+
+
+def slow_but(quick: list[str], names: Iterable[str]) -> list[Any]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow_gpu) for name in names]
+
+
+def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
+    multiplier = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
+    made = CudaDevice(
+        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, multiplier, SMALL_STEPS
+    )  # fmt: skip
+    made.prepare_training()
+    return made
+
+
+@pytest.mark.parametrize("variant", slow_but(QUICK, VARIANTS))
+def test_trains_and_scores_as_the_reference(gpu: Gpu, variant: str) -> None:
+    settings = replace(TINY, **VARIANTS[variant])
+    compare(settings, on_gpu(gpu, settings), LENGTHS)
+
+
+class Crowded(TurnTakingGpu):
+    """Has no room for blocks that wait for each other, so that each step is a launch."""
+
+    def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
+        return 0
+
+
+@pytest.mark.skipif(not IS_SIMULATED, reason="the GPU itself says how many blocks it has room for")
+@pytest.mark.parametrize("variant", slow_but(["reset"], ["reset", "neglm"]))
+def test_a_launch_for_each_step(variant: str) -> None:
+    settings = replace(TINY, **VARIANTS[variant])
+    gpu = Crowded()
+    compare(settings, on_gpu(gpu, settings), LENGTHS)
+    assert {"small_step_forward", "small_step_backward"} <= set(gpu.launched)
+    assert not {"forward", "backward"} & set(gpu.launched)
+
+
+@pytest.mark.parametrize("variant", slow_but(["softmax"], ["softmax", "nce"]))
+def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neglm_cli.lm.cuda.training.SCORES", 300)  # that are held at once
+    settings = replace(TINY, **VARIANTS[variant])
+    compare(settings, on_gpu(gpu, settings), LENGTHS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "launches"),
+    [({}, 21), ({"noise": "step"}, 22), ({"layers": 1}, 15), ({"optimizer": "adam", "adam": "exact"}, 22)],
+)
+def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
+    """Each costs the host as much as hundreds of words cost the GPU."""
+    settings = replace(TINY, **changes)  # type: ignore[arg-type]
+    trained = on_gpu(gpu, settings)
+    trained.train(minibatch(settings, WORDS, 0)).result()
+    before = gpu.launches
+    trained.train(minibatch(settings, WORDS, 1)).result()
+    assert gpu.launches - before == launches
+
+
+@pytest.mark.parametrize("variant", slow_but(["exact adam"], ["exact adam", "neglm", "adagrad", "adam, softmax"]))
+def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
+    """Ends where a training that stays on the CPU does; the state is in a minibatch's midst, in an epoch's, and behind
+    a minibatch that is shorter."""
+    settings = replace(TINY, **VARIANTS[variant])
+
+    def train(trained: Device, numbers: range) -> None:
+        for number in numbers:
+            trained.train(minibatch(settings, WORDS, number, 3 if number % 2 else None)).result()
+
+    alone, first, second, third = (
+        device(settings, WORDS), device(settings, WORDS), on_gpu(gpu, settings), device(settings, WORDS)
+    )  # fmt: skip
+    train(alone, range(6))
+    train(first, range(2))
+    second.restore(whole(first.parameters() | first.state()))
+    train(second, range(2, 4))
+    third.restore(whole(second.parameters() | second.state()))
+    train(third, range(4, 6))
+    for one in (alone, third):
+        one.finish_moves(6, settings.lr)
+    expected, found = (whole(one.parameters() | one.state()) for one in (alone, third))
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=2e-5, err_msg=name)
+    for one in (alone, first, third):
+        one.close()
+
+
+@pytest.mark.parametrize("loss", slow_but([], LOSSES))
+def test_as_on_the_cpu_after_20_steps(gpu: Gpu, loss: str) -> None:
+    settings = replace(TINY, loss=loss)
+    trained, expected = on_gpu(gpu, settings), device(settings, WORDS)
+    for number in range(20):
+        batch = minibatch(settings, WORDS, number)
+        one, other = trained.train(batch).result(), expected.train(batch).result()
+        assert one.loss == pytest.approx(other.loss, rel=1e-4)
+    for mine, theirs in zip(
+        *(model_of(d.parameters(), settings.layers).arrays() for d in (trained, expected)), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(trained.log_z(), expected.log_z(), atol=1e-4)
+    expected.close()
