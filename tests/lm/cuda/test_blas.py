@@ -1,0 +1,153 @@
+"""cuBLAS is asked for the right products, and used only if it gives them.
+
+It is not here. What stands in for it does what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's
+memory: C = α·op(A)·op(B) + β·C, all matrices by columns, of which the next begins `ld` numbers further on.
+"""
+
+import ctypes
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cuda import choice
+from neglm_cli.lm.cuda.blas import AS_IT_LIES, TRANSPOSED, Cublas, cublas_of
+from neglm_cli.lm.cuda.gpu import IS_SIMULATED
+from neglm_cli.lm.cuda.product import Part, Tiled
+from tests.lm.cuda.executors import TurnTakingGpu
+from tests.lm.cuda.test_product import FORMS, SHAPES, Case
+
+
+class HostGpu:
+    """Arrays are NumPy's."""
+
+    stream_handle = 42
+
+    def __init__(self) -> None:
+        self.launches = 0
+
+    def upload(self, host: np.ndarray) -> np.ndarray:
+        return host.copy()
+
+    download = upload
+
+    def address(self, array: np.ndarray) -> int:
+        return array.ctypes.data
+
+
+def numbers(address: int, count: int) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+
+def by_columns(address: int, rows: int, columns: int, ld: int) -> np.ndarray:
+    """A view."""
+    assert ld >= rows
+    memory = numbers(address, ld * (columns - 1) + rows)
+    return np.lib.stride_tricks.as_strided(memory, (rows, columns), (4, 4 * ld))
+
+
+class StandIn:
+    """The module nvmath.bindings.cublas, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.stream = 0
+
+    def create(self) -> int:
+        return 7
+
+    def set_stream(self, handle: int, stream: int) -> None:
+        assert handle == 7
+        self.stream = stream
+
+    def sgemm_strided_batched(
+        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, a: int, lda: int,
+        stride_a: int, b: int, ldb: int, stride_b: int, beta: int, c: int, ldc: int, stride_c: int, batch_count: int,
+    ) -> None:  # fmt: skip
+        assert handle == 7
+        assert {transa, transb} <= {AS_IT_LIES, TRANSPOSED} == {0, 1}
+        one, old = (float(numbers(address, 1)[0]) for address in (alpha, beta))
+        for i in range(batch_count):
+            first, second, result = a + 4 * i * stride_a, b + 4 * i * stride_b, c + 4 * i * stride_c
+            op_a = by_columns(first, k, m, lda).T if transa else by_columns(first, m, k, lda)
+            op_b = by_columns(second, n, k, ldb).T if transb else by_columns(second, k, n, ldb)
+            into = by_columns(result, m, n, ldc)
+            into[...] = one * (op_a @ op_b) + (old * into if old else 0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("form", FORMS)
+def test_odd_shapes(form: str, shape: tuple[int, int, int]) -> None:
+    gpu: Any = HostGpu()
+    Case(form, *shape).check(gpu, Cublas(gpu, StandIn()), add=False)
+    assert gpu.launches == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_groups_and_sums(form: str) -> None:
+    gpu: Any = HostGpu()
+    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, StandIn()), add=True)
+
+
+def test_its_work_is_in_order_with_ours() -> None:
+    gpu: Any = HostGpu()
+    module = StandIn()
+    Cublas(gpu, module)
+    assert module.stream == gpu.stream_handle
+
+
+class Exact(Tiled):
+    """By NumPy, on the simulator's arrays; `wrong` is added to what comes out."""
+
+    def __init__(self, gpu: Any, wrong: float = 0.0) -> None:
+        super().__init__(gpu)
+        self._wrong = wrong
+
+    def multiply(self, form: str, a: Part, b: Part, c: Part, m: int, n: int, k: int, *_: Any, **__: Any) -> None:
+        first, second = (self._gpu.download(part.array) for part in (a, b))
+        first, second = first.T if form == "outer" else first, second.T if form == "transposed" else second
+        self._gpu.write(c.array, first @ second + np.float32(self._wrong))
+
+
+@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be there")
+class TestChoice:
+    """Between our kernels and a cuBLAS that is well, broken, wrong or slow."""
+
+    def chosen(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, faster: bool = True) -> tuple[Any, list[str]]:
+        notes: list[str] = []
+        gpu = TurnTakingGpu()
+        monkeypatch.setattr(choice, "cublas_of", theirs)
+        monkeypatch.setattr(choice.Trial, "seconds", lambda _, who: float(isinstance(who, Exact) != faster))
+        return choice.multiplier_for(gpu, 5, 7, 3, notes.append), notes
+
+    def test_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chosen, notes = self.chosen(monkeypatch, lambda gpu: None)
+        assert (type(chosen), notes) == (Tiled, [])
+
+    def test_right_and_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chosen, notes = self.chosen(monkeypatch, Exact)
+        assert (type(chosen), notes) == (Exact, [])
+
+    def test_right_but_slower(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chosen, notes = self.chosen(monkeypatch, Exact, faster=False)
+        assert (type(chosen), notes) == (Tiled, [])
+
+    @pytest.mark.parametrize("wrong", [0.01, np.nan, np.inf])
+    def test_wrong(self, monkeypatch: pytest.MonkeyPatch, wrong: float) -> None:
+        chosen, (note,) = self.chosen(monkeypatch, lambda gpu: Exact(gpu, wrong))
+        assert type(chosen) is Tiled
+        assert "different products" in note
+
+    def test_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(gpu: Any) -> None:
+            raise OSError("libcublas.so.13: cannot open shared object file")
+
+        chosen, (note,) = self.chosen(monkeypatch, broken)
+        assert type(chosen) is Tiled
+        assert note == "cuBLAS does not work and is not used: OSError: libcublas.so.13: cannot open shared object file"
+
+
+def test_without_the_binding_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nvmath.bindings", None)
+    gpu: Any = HostGpu()
+    assert cublas_of(gpu) is None
