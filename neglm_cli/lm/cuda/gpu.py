@@ -22,6 +22,7 @@ IDS, BITS = int32[::1], uint64[::1]
 WHOLE, REAL = int64, float32
 cuda: Any = numba_cuda  # what kernels say is compiled by Numba, which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]  # small grids are meant to be small
 OLDEST = (7, 5)  # compute capability, for CUDA 13
 SHARED_BYTES = 48 << 10  # of a block: Numba offers no more
 
