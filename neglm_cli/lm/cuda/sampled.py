@@ -14,6 +14,8 @@ LANES = 32  # threads that make one score together
 NUMBER = 4  # bytes
 OWN_BYTES = 5 << 10  # of a block's memory that the kernels use besides
 PAIRS = 32  # of a row and a word, that are looked at together
+NUMBER = 4  # bytes
+OWN_BYTES = NUMBER * PAIRS * (LANES + 1 + 2)  # of shared memory, besides y and its gradient
 
 
 def loss_kernel(at_once: int, name: str) -> Kernel:
@@ -114,15 +116,12 @@ token_loss = loss_kernel(1, "token_loss")
 shared_loss = loss_kernel(4, "shared_loss")
 
 
-def shared_bytes(kernel: Kernel, width: int) -> int:
-    """Of y and its gradient, which a block keeps."""
-    return 2 * kernel.tile[0] * width * NUMBER
-
-
-def kernel_for(shared: bool, width: int) -> Kernel:
-    """The one for noise words that rows share works for several rows at once, if they fit into a block's memory."""
-    for made in (shared_loss, token_loss) if shared else (token_loss,):
-        if shared_bytes(made, width) <= SHARED_BYTES - OWN_BYTES:
-            return made
+def kernel_for(shared: bool, width: int) -> tuple[Kernel, int]:
+    """The one with most rows in a block that find room there, and the bytes they take. For rows that share noise words,
+    any will do."""
+    for loss in (shared_loss, token_loss) if shared else (token_loss,):
+        size = 2 * loss.tile[0] * width * NUMBER
+        if size + OWN_BYTES <= SHARED_BYTES:
+            return loss, size
     most = (SHARED_BYTES - OWN_BYTES) // (2 * NUMBER) - 1
-    raise NeglmError(f"a GPU trains models of at most {most:,} hidden units, not {width - 1:,}: use --device cpu")
+    raise NeglmError(f"--hidden {width - 1} is more than fits on a GPU with this loss ({most:,}): use --device cpu")

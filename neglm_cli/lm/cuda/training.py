@@ -97,7 +97,8 @@ class Training:
         self.record = gpu.zeros(2, np.float64)
         self._softmax = settings.mode == SOFTMAX
         self._shared = int(settings.mode == SHARED)
-        self._loss_kernel = sampled.kernel_for(bool(self._shared), shape.hidden + 1)
+        if not self._softmax:
+            sampled.kernel_for(bool(self._shared), shape.hidden + 1)  # refuses a model that is too large
         self._make_places(bias)
         number = self._room
         self._d_y = gpu.zeros((number, width_of(shape)))
@@ -163,7 +164,7 @@ class Training:
 
     def _sampled_loss(self, text: Text) -> None:
         settings, shape, width = self._settings, self._shape, self._shape.hidden + 1
-        kernel = self._loss_kernel
+        kernel, shared = sampled.kernel_for(bool(self._shared), width)
         group_rows = min(settings.group_rows, text.rows)
         groups = text.rows // group_rows
         self._gpu.launch(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from neglm_cli.errors import NeglmError
 from neglm_cli.lm import reference
 from neglm_cli.lm.cuda import sampled
 from neglm_cli.lm.cuda.gpu import Gpu, Kernel
@@ -74,3 +75,19 @@ def test_noise_words_of_their_own(gpu: Gpu, case: tuple[int, int, int, int]) -> 
 @pytest.mark.parametrize("case", SHARED_CASES)
 def test_noise_words_that_rows_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
     check(gpu, sampled.shared_loss, *case)
+
+
+@pytest.mark.parametrize("case", SHARED_CASES[:2])
+def test_one_row_in_a_block_of_those_that_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+    """As of a model so large that there is no room for more."""
+    check(gpu, sampled.token_loss, *case)
+
+
+def test_what_a_block_has_room_for() -> None:
+    assert sampled.kernel_for(True, 1396) == (sampled.shared_loss, 32 * 1396)
+    assert sampled.kernel_for(True, 1397) == (sampled.token_loss, 8 * 1397)
+    assert sampled.kernel_for(False, 301) == (sampled.token_loss, 8 * 301)
+    sampled.kernel_for(True, 5584)
+    for shared in (False, True):
+        with pytest.raises(NeglmError, match=r"--hidden 5584 is more than fits on a GPU with this loss \(5,583\)"):
+            sampled.kernel_for(shared, 5585)
