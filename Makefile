@@ -1,6 +1,8 @@
 # make demo    the main job from end to end, on a text that every machine has
 # make test    the tests
 # make check   ruff, mypy, tests
+# make check-gpu  what make test leaves out of lm.cuda: the table of compiled kernels, slow tests on the simulator and,
+#              with PTXSIM=dir of ptxsim.py, the compiled code itself; none of it needs a GPU
 # make bench   side by side with other tools, more than an hour; DATA=dir with wiki/, ptb/, similarity/ and analogy/
 # make man     the man pages, from the same source as --help
 #
@@ -11,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 DATA ?= ../shared/data
 BIN := .venv/bin
 
-.PHONY: demo test check bench man clean
+.PHONY: demo test check check-gpu bench man clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -25,6 +27,12 @@ check: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+check-gpu: .venv/developing
+	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md
+	mv .venv/kernels.md benchmarks/gpu/kernels.md
+	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py -m slow_gpu
+	test -z "$(PTXSIM)" || $(BIN)/python -m tests.lm.cuda.ptx_run "$(PTXSIM)"
 
 bench: .venv/developing
 	$(BIN)/python benchmarks/vocab.py --data $(DATA)

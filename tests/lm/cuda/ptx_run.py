@@ -1,0 +1,163 @@
+"""The compiled code of all kernels, executed without a GPU by ptxsim: trainings and scorings against the reference.
+
+    python -m tests.lm.cuda.ptx_run DIRECTORY [CASE ...]
+
+DIRECTORY has ptxsim.py. Each case runs under three schedules, which find what the others hide: all threads in lockstep,
+block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers that not all
+threads come to are errors. It takes about half an hour.
+"""
+
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gpu import KERNELS, Kernel, ptx
+from neglm_cli.lm.settings import Settings
+from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
+
+CAPABILITY = (8, 0)
+WORDS = 40
+TINY = replace(SMALL, k=3, hidden=7, embedding=5, layers=1, batch=5, bptt=2, threads=1)
+LENGTHS = (None, 1)
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "lockstep": {"coop": True, "racecheck": True},
+    "blocks": {"coop": False, "racecheck": True},
+    "random": {"coop": True, "sched": "random", "racecheck": False, "seed": 1},
+}
+MOST_ERROR = 2e-5
+
+
+@dataclass(frozen=True)
+class Case:
+    """blocks: that can wait for each other; with none, each step is a launch. processors: with one, tiles are large."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    blocks: int = 4
+    processors: int = 2
+
+
+CASES = {
+    "neglm, two layers": Case({"layers": 2}),
+    "neglm-b, a launch for each step, large tiles": Case({"loss": "neglm-b"}, 0, 1),
+    "nce, shared by a step, adagrad": Case({"loss": "nce", "noise": "step", "optimizer": "adagrad", "lr": 0.05}, 7),
+    "neg, reset, exact adam": Case(
+        {"loss": "neg", "reset_at_eos": True, "optimizer": "adam", "adam": "exact", "lr": 0.01}, 2
+    ),
+    "softmax, adam": Case({"loss": "softmax", "optimizer": "adam", "lr": 0.01}, 3),
+    "shared by a batch, large tiles": Case({"noise": "batch", "k": 9}, 5, 1),
+    "a word at more places than one block looks at": Case({"k": 40}),
+}
+
+
+class Done:
+    def synchronize(self) -> None:
+        pass
+
+
+class PtxGpu:
+    """Does what `Gpu` does; arrays are NumPy's."""
+
+    def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
+        self._simulator, self._case, self._schedule = simulator, case, schedule
+        self.processors = case.processors
+        self.runs: Counter[str] = Counter()
+
+    def zeros(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    pinned = zeros
+
+    def upload(self, host: np.ndarray) -> np.ndarray:
+        return np.array(host)
+
+    download = upload
+
+    def write(self, array: np.ndarray, host: np.ndarray) -> None:
+        array[...] = host
+
+    copy_in = write
+
+    def copy_out(self, array: np.ndarray, host: np.ndarray) -> Done:
+        host[...] = array
+        return Done()
+
+    def synchronize(self) -> None:
+        pass
+
+    def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
+        return self._case.blocks
+
+    def launch(self, kernel: Kernel, blocks: Any, *arguments: Any, shared: int = 0, threads: int = 0) -> None:
+        given = [
+            value if isinstance(value, np.ndarray) else np.dtype(str(of)).type(value)
+            for value, of in zip(arguments, kernel.types, strict=True)
+        ]
+        options = self._schedule | ({"coop": True} if kernel.cooperative else {})
+        grid = blocks if isinstance(blocks, tuple) else (blocks,)
+        size = (threads or kernel.threads,)
+        self._simulator.launch(code_of(kernel), grid, size, given, smem=shared, **options)
+        self.runs[kernel.name] += 1
+
+
+CODE: dict[str, str] = {}
+
+
+def code_of(kernel: Kernel) -> str:
+    if kernel.name not in CODE:
+        CODE[kernel.name] = ptx(kernel, CAPABILITY)
+    return CODE[kernel.name]
+
+
+def run(gpu: Any, settings: Settings) -> tuple[float, float, float]:
+    """The largest errors: of losses and norms, relative to them; of parameters; of scores."""
+    trained = CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu)
+    trained.prepare_training()
+    expected, relative = ReferenceTraining(settings, WORDS), 0.0
+    for number, steps in enumerate(LENGTHS):
+        batch = minibatch(settings, WORDS, number, steps)
+        result, (loss, norm) = trained.train(batch).result(), expected.train(batch)
+        relative = max(relative, abs(result.loss / loss - 1), abs(result.norm / norm - 1))
+    trained.finish_moves(len(LENGTHS), settings.lr)
+    pairs = zip(model_of(trained.parameters(), settings.layers).arrays(), expected.model.arrays(), strict=True)
+    absolute = max(float(abs(mine - theirs).max()) for mine, theirs in pairs)
+    inputs, targets = np.random.default_rng(0).integers(0, WORDS, (2, 1, 5)).astype(np.int32)
+    scorer = trained.scorer(4)
+    parts = [scorer.score(inputs[:, part], targets[:, part]) for part in (slice(0, 4), slice(4, 5))]
+    scores = np.concatenate([part.log_probabilities for part in parts], axis=1)
+    return relative, absolute, float(abs(scores - expected.score(inputs, targets)[0]).max())
+
+
+def main(directory: str, *names: str) -> int:
+    sys.path.append(directory)
+    import ptxsim  # type: ignore[import-not-found]
+
+    failed = False
+    runs: Counter[str] = Counter()
+    for name in names or CASES:
+        for schedule, options in SCHEDULES.items():
+            case, begun = CASES[name], time.perf_counter()
+            gpu = PtxGpu(ptxsim, case, options)
+            try:
+                errors = run(gpu, replace(TINY, **case.changes))
+                found = "loss and norm {:.1e}  parameters {:.1e}  scores {:.1e}".format(*errors)
+                bad = not max(errors) <= MOST_ERROR
+            except ptxsim.PTXError as error:
+                found, bad = str(error), True
+            failed |= bad
+            runs += gpu.runs
+            seconds = time.perf_counter() - begun
+            print(f"{name:48}{schedule:10}{found}  {seconds:.0f} s{'  WRONG' if bad else ''}", flush=True)
+    if not names:
+        missing = set(KERNELS) - set(runs)
+        failed |= bool(missing)
+        print(f"{sum(runs.values())} launches of {len(runs)} kernels; never run: {', '.join(missing) or 'none'}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
