@@ -11,7 +11,6 @@ from neglm_cli.lm.cuda.functions import ONE, ZERO, sigmoid, softplus
 from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, SHARED_BYTES, WHOLE, Kernel, cuda, kernel
 
 LANES = 32  # threads that make one score together
-NUMBER = 4  # bytes
 OWN_BYTES = 5 << 10  # of a block's memory that the kernels use besides
 PAIRS = 32  # of a row and a word, that are looked at together
 NUMBER = 4  # bytes
@@ -47,7 +46,7 @@ def loss_kernel(at_once: int, name: str) -> Kernel:
         memory = cuda.shared.array(0, float32)  # y, d_y: (at_once, width) each
         parts = cuda.shared.array((PAIRS, pitch), float32)
         gradients = cuda.shared.array(PAIRS, float32)
-        rows_of_words = cuda.shared.array(PAIRS, float32)
+        pair_losses = cuda.shared.array(PAIRS, float32)
         thread, threads = cuda.threadIdx.x, cuda.blockDim.x
         blocks = -(-group_rows // at_once)
         group = cuda.blockIdx.x // blocks
@@ -101,12 +100,12 @@ def loss_kernel(at_once: int, name: str) -> Kernel:
         for at in range(thread, count * width, threads):
             d_y[top + at // width, at % width] = memory[d_start + at]
         if thread < PAIRS:
-            rows_of_words[thread] = loss
+            pair_losses[thread] = loss
         cuda.syncthreads()
         if thread < count:
             total = ZERO
             for word in range(words_at_once):
-                total += rows_of_words[thread * words_at_once + word]
+                total += pair_losses[thread * words_at_once + word]
             losses[top + thread] = total
 
     return sampled_loss

@@ -98,7 +98,7 @@ class Training:
         self._softmax = settings.mode == SOFTMAX
         self._shared = int(settings.mode == SHARED)
         if not self._softmax:
-            sampled.kernel_for(bool(self._shared), shape.hidden + 1)  # refuses a model that is too large
+            self._loss_kernel, self._loss_bytes = sampled.kernel_for(bool(self._shared), shape.hidden + 1)
         self._make_places(bias)
         number = self._room
         self._d_y = gpu.zeros((number, width_of(shape)))
@@ -164,13 +164,13 @@ class Training:
 
     def _sampled_loss(self, text: Text) -> None:
         settings, shape, width = self._settings, self._shape, self._shape.hidden + 1
-        kernel, shared = sampled.kernel_for(bool(self._shared), width)
+        kernel = self._loss_kernel
         group_rows = min(settings.group_rows, text.rows)
         groups = text.rows // group_rows
         self._gpu.launch(
             kernel, groups * -(-group_rows // kernel.tile[0]), self._source, self.weights.table, self._offsets,
             self._row_of, self._factors, self._d_y, self._losses, self._room, text.rows, group_rows, settings.k, width,
-            shape.words, 1 / text.batch, shared=sampled.shared_bytes(kernel, width),
+            shape.words, 1 / text.batch, shared=self._loss_bytes,
         )  # fmt: skip
         if self._shared:  # noise rows, K for each group: gradients of scores, transposed, times y
             self._multiplier.multiply(
