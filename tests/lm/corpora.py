@@ -1,23 +1,5 @@
 """Corpora in memory."""
 
-import numpy as np
+from neglm_cli.text.held import Held as Words
 
-
-class Words:
-    def __init__(self, ids: np.ndarray) -> None:
-        self.ids = ids.astype(np.int32)
-        self.length = len(ids)
-
-    def cursor(self, position: int) -> "Place":
-        return Place(self.ids, position)
-
-
-class Place:
-    def __init__(self, ids: np.ndarray, position: int) -> None:
-        self._ids = ids
-        self._position = position
-
-    def take(self, count: int) -> np.ndarray:
-        taken = self._ids[self._position : self._position + count]
-        self._position += len(taken)
-        return taken
+__all__ = ["Words"]

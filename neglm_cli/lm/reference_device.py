@@ -1,0 +1,167 @@
+"""The reference as a device: what all others are compared with. For small models, whose tables fit many times."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from neglm_cli.lm import reference
+from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.settings import Settings
+from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
+from neglm_cli.objective.noise import alias_table, draw_word, probabilities
+from neglm_cli.objective.random import NOISE, draw, stream
+
+
+class Done:
+    def __init__(self, trained: Trained) -> None:
+        self._trained = trained
+
+    def result(self) -> Trained:
+        return self._trained
+
+
+class ReferenceDevice:
+    def __init__(self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int) -> None:
+        self.shape = shape = parameters.shape
+        self.settings = settings
+        self._counts = counts
+        self._end_of_line = end_of_line
+        self._noise = probabilities(counts, settings.noise_alpha)
+        self._biased = LOSSES[settings.loss].bias
+        layers = parameters.layers
+        w, u, b = ([getattr(layer, part).astype(np.float64) for layer in layers] for part in Layer._fields)
+        embedding, output = (table.astype(np.float64) for table in (parameters.embedding, parameters.output))
+        self.model = reference.Model(
+            embedding[:, : shape.embedding], w, u, b, output[:, : shape.hidden], output[:, shape.hidden]
+        )
+
+    def prepare_training(self) -> None:
+        settings, none = self.settings, self._nothing(self.settings.batch)
+        self.h, self.c = list(none), list(none)
+        self.optimiser = reference.Optimiser(
+            settings.optimizer, not settings.exact, settings.clip, self.model.like(), self.model.like()
+        )
+
+    def _nothing(self, batch: int) -> list[np.ndarray]:
+        return [np.zeros((batch, self.shape.hidden)) for _ in range(self.shape.layers)]
+
+    def _keep(self, inputs: np.ndarray) -> np.ndarray | None:
+        return (inputs != self._end_of_line).astype(float) if self.settings.reset_at_eos else None
+
+    def train(self, minibatch: Minibatch) -> Done:
+        settings, model = self.settings, self.model
+        inputs, targets, positions = minibatch[:3]
+        widths = [*self.shape.inputs, self.shape.hidden]
+        masks = reference.dropout_masks(widths, positions, settings.dropout, settings.seed, minibatch.epoch)
+        keep = self._keep(inputs)
+        passed = reference.forward(model, inputs, self.h, self.c, masks, keep)
+        gradient = model.like()
+        scale = 1 / settings.batch
+        if settings.loss == "softmax":
+            touched = np.arange(self.shape.words)
+            loss, d_y = reference.softmax_loss(model, passed.y, targets, scale, gradient)
+        else:
+            noise = noise_of(settings, self._counts, minibatch)
+            touched = np.concatenate([targets.reshape(-1), noise.reshape(-1)])
+            offsets = train_offsets(settings.loss, self._noise, settings.k, settings.log_z)
+            loss, d_y = reference.sampled_loss(
+                model, passed.y, targets, noise, offsets, self._biased, scale, gradient
+            )  # fmt: skip
+        reference.backward(model, inputs, passed, d_y, gradient, masks, keep)
+        self.optimiser.step = minibatch.step - 1
+        norm = self.optimiser.move(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
+        self.h, self.c = passed.h, passed.c
+        return Done(Trained(loss, inputs.size, norm))
+
+    def log_z(self) -> np.ndarray:
+        return self.logits_of(self.h[-1][:, None]).log_z[:, 0]
+
+    def logits_of(self, y: np.ndarray, targets: np.ndarray | None = None) -> Scores:
+        """y (B, T, H)."""
+        settings = self.settings
+        offsets = logit_offsets(settings.loss, self._noise, settings.k, settings.log_z)
+        logits = reference.logits(self.model, y, offsets, self._biased)
+        log_z = reference.log_sum_exp(logits)
+        words = np.zeros(y.shape[:2], np.int32) if targets is None else targets
+        return Scores(np.take_along_axis(logits, words[..., None], axis=2)[..., 0] - log_z, log_z)
+
+    def scorer(self, rows: int) -> "ReferenceScorer":
+        return ReferenceScorer(self)
+
+    def finish_moves(self, step: int, rate: float) -> None:
+        """Nothing is put off."""
+
+    def parameters(self) -> Tensors:
+        return _named("", self.model)
+
+    def state(self) -> Tensors:
+        step = self.optimiser.step if self.settings.exact else 0
+        tensors: Tensors = {
+            "hidden": np.stack(self.h),
+            "cell": np.stack(self.c),
+            "moved": np.full((2, self.shape.words if self.settings.moments > 1 else 1), step, np.int32),
+        }
+        for number, moments in enumerate(self._moments()):
+            tensors |= _named(f"moment.{number}.", moments)
+        return tensors
+
+    def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
+        for prefix, model in [("", self.model), *((f"moment.{n}.", m) for n, m in enumerate(self._moments()))]:
+            for array, value in zip(model.arrays(), model_of(tensors, self.shape.layers, prefix).arrays(), strict=True):
+                array[:] = value
+        self.h, self.c = (list(tensors[name].astype(np.float64)) for name in ("hidden", "cell"))
+
+    def _moments(self) -> list[reference.Model]:
+        """Those that the optimiser keeps."""
+        return [self.optimiser.squares, self.optimiser.means][: self.settings.moments]
+
+    def close(self) -> None:
+        pass
+
+
+class ReferenceScorer:
+    def __init__(self, device: ReferenceDevice) -> None:
+        self._device = device
+        self._h, self._c = device._nothing(1), device._nothing(1)
+
+    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+        device = self._device
+        passed = reference.forward(device.model, inputs, self._h, self._c, keep=device._keep(inputs))
+        self._h, self._c = passed.h, passed.c
+        return device.logits_of(passed.y, targets)
+
+
+def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np.ndarray:
+    """(B, T, K): the noise words that belong to a minibatch, from the definition."""
+    table = alias_table(probabilities(counts, settings.noise_alpha))
+    rows, steps = minibatch.inputs.shape
+    first = minibatch.number * settings.bptt
+    places = {
+        "token": minibatch.positions,
+        "step": np.tile(np.arange(first, first + steps, dtype=np.uint64), (rows, 1)),
+        "batch": np.full((rows, steps), minibatch.number, np.uint64),
+    }[settings.noise]
+    key = stream(settings.seed, NOISE, minibatch.epoch)
+    bits = draw(draw(np.array([key]), places)[..., None], np.arange(settings.k, dtype=np.uint64))
+    return np.array([draw_word(table, b) for b in bits.reshape(-1)], np.int64).reshape(bits.shape)
+
+
+def _named(prefix: str, model: reference.Model) -> Tensors:
+    tensors: Tensors = {f"{prefix}embedding": model.embedding, f"{prefix}output": model.output}
+    tensors[f"{prefix}output_bias"] = model.bias
+    for layer, parts in enumerate(zip(model.w, model.u, model.b, strict=True)):
+        tensors |= {f"{prefix}lstm.{layer}.{part}": array for part, array in zip(Layer._fields, parts, strict=True)}
+    return tensors
+
+
+def model_of(tensors: Mapping[str, np.ndarray], layers: int, prefix: str = "") -> reference.Model:
+    """Tensors of a device as the reference has them."""
+    w, u, b = (
+        [tensors[f"{prefix}lstm.{layer}.{part}"].astype(np.float64) for layer in range(layers)]
+        for part in Layer._fields
+    )
+    embedding, output, bias = (
+        tensors[f"{prefix}{name}"].astype(np.float64) for name in ("embedding", "output", "output_bias")
+    )
+    return reference.Model(embedding, w, u, b, output, bias)
