@@ -1,6 +1,5 @@
 """`neglm train-lm --dry-run`: what a training would take."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.options import machine_memory
@@ -53,20 +52,12 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
 def _seconds_per_word(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> float:
     from neglm_cli.lm.job import Job, new_device
     from neglm_cli.lm.model import Progress
+    from neglm_cli.lm.speed import seconds_per_word
 
     device = new_device(texts.words, settings, gpu, empty=True)
-    trainer = Job(texts, settings, device, Progress()).trainer
-    times: list[float] = []
-    words = 0
-    begun = last = time.monotonic()
-    for trained in trainer.run():
-        now = time.monotonic()
-        times.append(now - last)
-        last = now
-        words = max(words, getattr(trained, "words", 0))
-        trainer.stopping = len(times) > TRIED or now - begun > TRIED_SECONDS
+    found = seconds_per_word(Job(texts, settings, device, Progress()).trainer, TRIED, TRIED_SECONDS)
     device.close()
-    return sorted(times)[len(times) // 2] / words
+    return found
 
 
 def estimate_as_text(expected: dict[str, Any]) -> str:

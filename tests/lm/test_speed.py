@@ -1,0 +1,12 @@
+from neglm_cli.lm.parameters import Shape
+from neglm_cli.lm.settings import Settings
+from neglm_cli.lm.speed import flop_per_word
+
+
+def test_flop_of_the_papers_model() -> None:
+    """Each weight of the layers is multiplied and added three times for a word; so is each number of a scored row."""
+    shape = Shape(words=10_000, embedding=300, hidden=300, layers=2)
+    layers = 2 * (300 + 300) * 1200
+    assert flop_per_word(shape, Settings()) == 6 * (layers + 101 * 300)
+    assert flop_per_word(shape, Settings(loss="softmax")) == 6 * (layers + 10_000 * 300)
+    assert flop_per_word(Shape(9, 7, 5, 1), Settings(k=2)) == 6 * (20 * (7 + 5) + 3 * 5)
