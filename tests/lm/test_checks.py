@@ -1,0 +1,92 @@
+"""The checks of `neglm doctor` find what is wrong, and nothing where nothing is."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.checks import (
+    END_OF_LINE,
+    VARIANTS,
+    Check,
+    Task,
+    by_reference,
+    checked,
+    compare,
+    described,
+    hand_over,
+    on_processor,
+    processor_checks,
+)
+from neglm_cli.lm.cpu.device import CpuDevice
+from neglm_cli.lm.device import Device
+from tests.lm.making import SMALL
+
+TASK = Task(SMALL, 40)
+ADAM = TASK._replace(settings=replace(SMALL, optimizer="adam", adam="exact", lr=0.01))
+
+
+def test_nothing_is_wrong_with_the_processor() -> None:
+    found = list(processor_checks(TASK))
+    assert len(found) == len(VARIANTS) + 1
+    assert [check for check in found if not check.good] == []
+    assert all(check.errors for check in found)
+
+
+@pytest.mark.parametrize(("changes", "wrong"), [({"dropout": 0.4}, "loss"), ({"clip": 0.98}, "parameters")])
+def test_another_training_is_found_out(changes: dict[str, float], wrong: str) -> None:
+    other = TASK._replace(settings=replace(SMALL, **changes))  # type: ignore[arg-type]
+    check = Check("", compare(TASK, lambda _: on_processor(other), by_reference))
+    assert not check.good
+    assert not Check("", {wrong: check.errors[wrong]}).good
+
+
+class Forgetful(CpuDevice):
+    """Restores all but one tensor."""
+
+    forgotten = ""
+
+    def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
+        own = {name: np.zeros_like(array) for name, array in tensors.items() if name == self.forgotten}
+        super().restore({**tensors, **own})
+
+
+@pytest.mark.parametrize("forgotten", ["", "hidden", "cell", "moment.0.output", "moment.1.lstm.1.bias", "embedding"])
+def test_what_a_state_lacks_is_found_out(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Forgetful, "forgotten", forgotten)
+
+    def forgetful(task: Task) -> Device:
+        device = Forgetful(task.parameters(), task.settings, task.counts, END_OF_LINE)
+        device.prepare_training()
+        return device
+
+    assert Check("", hand_over(ADAM, on_processor, forgetful)).good is (not forgotten)
+
+
+def test_a_state_goes_from_the_reference_to_the_processor_and_back() -> None:
+    assert Check("", hand_over(ADAM, by_reference, on_processor)).good
+    assert Check("", hand_over(ADAM, on_processor, by_reference)).good
+
+
+def test_what_is_no_number_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not Check("", {"loss": math.nan}).good
+
+    def spoiled(task: Task) -> Device:
+        device = on_processor(task)
+        good = device.parameters
+        monkeypatch.setattr(device, "parameters", lambda: {**good(), "output_bias": np.full(task.words, np.nan)})
+        return device
+
+    assert not Check("", compare(TASK, spoiled, by_reference)).good
+
+
+def test_an_error_is_a_result_that_names_no_directory() -> None:
+    def fail() -> dict[str, float]:
+        raise ValueError("no /home/someone/lib/thing.so here\nand more")
+
+    check = checked("a name", fail)
+    assert not check.good
+    assert check.failure == "ValueError: no …/thing.so here"
+    assert described(ValueError()) == "ValueError: "
