@@ -45,16 +45,25 @@ class Trial:
         self._result = Part(gpu.zeros((m, n)))
 
     def agree(self, one: Multiplier, other: Multiplier) -> bool:
+        return self.difference(one, other) <= TOLERANCE
+
+    def difference(self, one: Multiplier, other: Multiplier) -> float:
+        """The largest of all forms, as a share of the product's largest number."""
+        shares = []
         for form in self._operands:
             first, second = self._product(one, form), self._product(other, form)
-            if not np.abs(first - second).max() <= TOLERANCE * np.abs(first).max():
-                return False
-        return True
+            shares.append(np.abs(first - second).max() / np.abs(first).max())
+        return float(np.max(shares))  # which is no number if one of them is none
 
     def _product(self, multiplier: Multiplier, form: str) -> np.ndarray:
         a, b = self._operands[form]
         multiplier.multiply(form, a, b, self._result, *self._sizes)
         return self._gpu.download(self._result.array)
+
+    def rate(self, multiplier: Multiplier) -> float:
+        """FLOP/s."""
+        m, n, k = self._sizes
+        return 2 * m * n * k * len(self._operands) / self.seconds(multiplier)
 
     def seconds(self, multiplier: Multiplier) -> float:
         """The best of some rounds; each has been run once before, to be compiled."""

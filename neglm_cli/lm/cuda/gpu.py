@@ -93,6 +93,7 @@ class Gpu:
         self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
         self.launches = 0
+        self.kernels_run: set[str] = set()
 
     def _attach(self) -> None:
         """Every thread of the host has to say which GPU it means."""
@@ -113,6 +114,11 @@ class Gpu:
     def capability(self) -> tuple[int, int]:
         major, minor = self._device.compute_capability
         return int(major), int(minor)
+
+    @property
+    def driver(self) -> str:
+        """The newest CUDA that the driver knows."""
+        return "{}.{}".format(*cuda.cudadrv.driver.get_version())
 
     def memory(self) -> tuple[int, int]:
         """Bytes that are free, and all."""
@@ -176,6 +182,7 @@ class Gpu:
         self._attach()
         self._compile(kernel)[blocks, threads or kernel.threads, self._stream, shared](*arguments)
         self.launches += 1
+        self.kernels_run.add(kernel.name)
 
     def _compile(self, kernel: Kernel) -> Any:
         key = (kernel.name, id(kernel.function))

@@ -1,0 +1,39 @@
+"""What `neglm doctor` does on a GPU, at real sizes. Without a GPU there is nothing to be done."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from neglm_cli.lm.devices import what_is_missing
+
+if TYPE_CHECKING:
+    from neglm_cli.lm.cuda.gpu import Gpu
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def gpu() -> "Gpu":
+    if missing := what_is_missing(0):
+        pytest.skip(missing)
+    from neglm_cli.lm.cuda.gpu import Gpu
+
+    return Gpu()
+
+
+def test_every_kernel_at_real_sizes(gpu: "Gpu") -> None:
+    from neglm_cli.lm.cuda.checks import Sizes, all_checks
+
+    found = list(all_checks(gpu, Sizes()))
+    assert [check for check in found if not check.good] == []
+
+
+def test_rates(gpu: "Gpu") -> None:
+    from neglm_cli.lm.checks import Task
+    from neglm_cli.lm.cuda.rates import rates
+    from neglm_cli.lm.settings import Settings
+
+    found = rates(gpu, Task(Settings(), 10_000, 100), print)
+    assert found["words_per_second"] > 0
+    assert 0 < found["share"] < 1
+    assert found["launches_per_minibatch"] > 10
