@@ -12,8 +12,8 @@ from neglm_cli.cli.signals import Terminated, calm, watch
 from neglm_cli.errors import NeglmError, shown
 
 # isort: off
-from neglm_cli.cli import vocab, phrases, embed, train_lm, eval  # noqa: F401
-from neglm_cli.cli import score, generate, next_, nearest, analogy, pmi, plot, export, import_, info  # noqa: F401
+from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate, next_  # noqa: F401
+from neglm_cli.cli import nearest, analogy, pmi, plot, export, import_, info, doctor  # noqa: F401
 # isort: on
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130

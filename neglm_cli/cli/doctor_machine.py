@@ -1,0 +1,159 @@
+"""What the machine has, for `neglm doctor`. No name of a host, a user or a directory of theirs is in it, but the
+cache's."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from neglm_cli.cli.console import visible
+from neglm_cli.cli.options import machine_memory
+
+OK, MISSING, BROKEN = "ok", "missing", "broken"
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
+LEAST_DISK = 1 << 30  # bytes: below, a warning is due
+MPI_SECONDS = 30  # to say its version in
+
+
+class Found(NamedTuple):
+    """One thing that is there, or is not: then `what` says how to get it."""
+
+    name: str
+    state: str
+    what: str
+
+
+def found() -> Iterator[Found]:
+    yield Found("Python", OK, f"{platform.python_version()}, {platform.system()} {platform.machine()}")
+    yield _numba()
+    yield _processor()
+    yield _blas()
+    yield _memory()
+    yield _cache()
+    yield _mpi()
+    yield _extra("plots", "matplotlib", "matplotlib", "plot")
+    yield _extra("cuBLAS", "nvmath", "nvmath-python", "cublas")
+
+
+def gpu_row(device: str) -> Found:
+    """Whether there is a GPU that could be used; it is not touched yet."""
+    from neglm_cli.lm.devices import AUTO, CPU, what_is_missing
+
+    if device == CPU:
+        return Found("GPU", MISSING, "not looked for: --device cpu")
+    missing = what_is_missing(int(device.partition(":")[2] or 0), simulated=device != AUTO)
+    return Found("GPU", MISSING if missing else OK, missing or "works as far as one can see")
+
+
+def home_as_tilde(path: Path) -> str:
+    try:
+        home = Path.home()
+    except RuntimeError:  # there is none
+        return visible(str(path))
+    return visible(str(Path("~") / path.relative_to(home) if path.is_relative_to(home) else path))
+
+
+def _numba() -> Found:
+    import numba
+    import numpy as np
+
+    threads = numba.get_num_threads()
+    return Found("Numba", OK, f"{numba.__version__} with {_count(threads, 'thread')}, NumPy {np.__version__}")
+
+
+def _processor() -> Found:
+    import llvmlite.binding as llvm
+
+    from neglm_cli.text.parallel import usable_cores
+
+    cores = usable_cores()
+    return Found("processor", OK, f"{_count(cores, 'core')} of {os.cpu_count()}, {llvm.get_host_cpu_name()}")
+
+
+def _blas() -> Found:
+    """As NumPy was built; its threads are what the environment says."""
+    import numpy as np
+
+    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    set_ = [f"{name}={os.environ[name]}" for name in BLAS_THREADS if name in os.environ]
+    threads = visible(", ".join(set_)) or "a thread for each core"
+    return Found("BLAS", OK, f"{built.get('name', 'unknown')} {built.get('version', '')}, {threads}")
+
+
+def _memory() -> Found:
+    total, free = machine_memory(), _free_memory()
+    return Found("memory", OK, f"{size(total)}" if free is None else f"{size(free)} free of {size(total)}")
+
+
+def _free_memory() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        return int(fields["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _cache() -> Found:
+    """Encoded copies of texts and compiled kernels are kept there."""
+    from neglm_cli.text.encoded import default_cache
+
+    try:
+        directory = default_cache()
+    except RuntimeError:
+        return Found("cache", BROKEN, "there is no home directory: name a directory with NEGLM_CACHE")
+    name = home_as_tilde(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(1 << 12))
+            file.flush()
+        free = shutil.disk_usage(directory).free
+    except OSError as error:
+        return Found("cache", BROKEN, f"{name} cannot be written ({error.strerror}): name another with NEGLM_CACHE")
+    scarce = "" if free >= LEAST_DISK else ", which is little: a text takes 4 bytes a word"
+    return Found("cache", OK, f"{name} can be written, {size(free)} free{scarce}")
+
+
+def _mpi() -> Found:
+    """Tried in a process of its own, because an MPI that does not work may take its process with it."""
+    row = _extra("MPI", "mpi4py", "mpi4py", "mpi")
+    if row.state != OK:
+        return row
+    script = "from mpi4py import MPI; print(MPI.Get_library_version())"
+    try:
+        tried = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=MPI_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Found("MPI", BROKEN, f"{row.what} does not answer: see whether `mpiexec -n 1 true` works")
+    if tried.returncode:
+        return Found("MPI", BROKEN, f"{row.what} finds no MPI library: install Open MPI or MPICH")
+    library = tried.stdout.decode(errors="replace").splitlines()[0].split(",")[0]  # who built it stands behind
+    return Found("MPI", OK, f"{row.what}, {visible(' '.join(library.split()))}")
+
+
+def _extra(name: str, module: str, package: str, extra: str) -> Found:
+    if find_spec(module) is None:
+        return Found(name, MISSING, f"pip install 'neglm[{extra}]'")
+    return Found(name, OK, f"{package} {_version(package)}")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "of unknown version"
+
+
+def size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
