@@ -27,7 +27,8 @@ def expected(ids: list[int]) -> np.ndarray:
     targets = inputs.copy()
     targets[:, -1] = np.arange(WORDS)
     training = ReferenceTraining(SETTINGS, WORDS)
-    return np.array([np.exp(training.score(i[None], t[None])[0][0, -1]) for i, t in zip(inputs, targets, strict=True)])
+    scored = [training.scorer(1).score(i[None], t[None]) for i, t in zip(inputs, targets, strict=True)]
+    return np.array([np.exp(scores.log_probabilities[0, -1]) for scores in scored])
 
 
 def test_the_likeliest_words_are_those_of_the_reference(device: CpuDevice) -> None:

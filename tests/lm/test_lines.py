@@ -29,8 +29,9 @@ def some_lines(lengths: list[int]) -> list[np.ndarray]:
 
 def expected(line: np.ndarray) -> np.ndarray:
     text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
-    log_probabilities, _ = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1], text[:, 1:])
-    return np.asarray(log_probabilities[0])
+    return np.asarray(
+        ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1], text[:, 1:]).log_probabilities[0]
+    )
 
 
 def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
@@ -60,8 +61,8 @@ def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -
     scorer = LineScorer(device.scorer(8), END_OF_LINE)
     found = [*scorer.score_text(lines[:2]), *scorer.score_text(lines[2:])]
     text = np.concatenate([part for line in lines for part in ([END_OF_LINE], line)] + [[END_OF_LINE]])[None]
-    whole, _ = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1].astype(int), text[:, 1:].astype(int))
-    np.testing.assert_allclose(np.concatenate(found), whole[0], atol=1e-4)
+    scores = ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1].astype(int), text[:, 1:].astype(int))
+    np.testing.assert_allclose(np.concatenate(found), scores.log_probabilities[0], atol=1e-4)
     assert [len(part) for part in found] == [7, 1, 10]
 
 
@@ -69,7 +70,7 @@ def test_without_normalising_the_difference_is_log_z(device: CpuDevice) -> None:
     (line,) = some_lines([6])
     as_it_is = LineScorer(device.scorer(ROOM), END_OF_LINE, normalised=False).score([line])[0]
     text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
-    _, log_z = ReferenceTraining(SETTINGS, WORDS).score(text[:, :-1], text[:, 1:])
+    log_z = ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1], text[:, 1:]).log_z
     np.testing.assert_allclose(as_it_is, expected(line) + log_z[0], atol=1e-4)
 
 

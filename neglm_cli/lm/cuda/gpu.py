@@ -238,9 +238,10 @@ def gpu_of(number: int) -> Gpu:
 
 def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
     """A kernel's code for GPUs of a compute capability; none need be there."""
-    from unittest.mock import Mock, patch
+    from types import SimpleNamespace
+    from unittest.mock import patch
 
-    device = Mock(compute_capability=capability)
+    device = SimpleNamespace(compute_capability=capability)  # Numba asks what the GPU at hand can do
     with patch("numba.cuda.dispatcher.get_current_device", lambda: device):
         with patch("numba.cuda.compiler.get_current_device", lambda: device):
             code, _ = cuda.compile_ptx(kernel.function, void(*kernel.types), cc=capability)

@@ -9,14 +9,14 @@ from typing import Any
 
 from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_processor
 from neglm_cli.lm.cuda import checks, choice, network, training
-from neglm_cli.lm.cuda.gpu import KERNELS
+from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
 from neglm_cli.lm.cuda.product import Multiplier, Tiled
 from neglm_cli.lm.cuda.rates import rates
 from neglm_cli.lm.settings import Settings
 
 REAL = set(KERNELS)
 
-from tests.lm.cuda.executors import SMALL_PRODUCTS, SimulatedGpu  # noqa: E402
+from tests.lm.cuda.executors import SMALL_PRODUCTS  # noqa: E402
 
 for name in set(KERNELS) - REAL:  # those of the simulator are none that a GPU must run
     del KERNELS[name]
