@@ -49,7 +49,7 @@ class Turn(simulator.BlockThread):
 
 class TurnTaking(simulator.BlockManager):
     def run(self, block: tuple[int, ...], *arguments: Any) -> None:
-        order = random.Random(1)
+        order = random.Random(repr(block))
         threads = [
             Turn(lambda: self._f(*arguments), self, block, thread, self._debug)
             for thread in np.ndindex(*self._block_dim)
