@@ -11,6 +11,9 @@ from neglm_cli.lm.parameters import Shape
 
 NUMBER = 4  # bytes
 LARGE_BATCH = 64  # rows from which on a step has work enough for a launch of its own
+SPARE = (
+    1 << 10
+)  # bytes of shared memory that the linker gives to kernels whose blocks wait for each other, from sm_90 on
 ROWS_AT_ONCE, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
 
 
@@ -49,7 +52,7 @@ def persistent(gpu: Gpu, kernel: Kernel, units: int, inner: int, batch: int, col
     for own in range(1, units + 1):
         slices = min(SLICES, max(1, THREADS // (own * at_once // lstm.ROWS)), inner)
         weights = columns * own * inner
-        room = SHARED_BYTES // NUMBER - weights
+        room = (SHARED_BYTES - SPARE) // NUMBER - weights
         depth = min(inner, room // at_once)
         if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * own > room:
             return None
