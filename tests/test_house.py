@@ -33,3 +33,21 @@ def test_imports_go_one_way() -> None:
     for position, room in enumerate(ROOMS):
         for path in (PACKAGE / room).rglob("*.py"):
             assert imports(path) <= {*ROOMS[: position + 1], *FOUNDATIONS}, path
+
+
+def test_one_module_knows_the_gpu() -> None:
+    knowing = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if _imports_cuda(path)}
+    assert knowing == {Path("lm/cuda/gpu.py")}
+
+
+def _imports_cuda(path: Path) -> bool:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        else:
+            continue
+        if any(name.split(".")[:2] == ["numba", "cuda"] for name in names):
+            return True
+    return False
