@@ -119,9 +119,9 @@ def score(
     have equal scores. Lines are answered in order and as soon as they are there, so that a program can wait for each.
 
     Models that were trained by negative sampling nearly normalise themselves: with --unnormalised the time does not
-    depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored 33,000 words/s so, and 12,000 exactly,
-    on two cores; log-probabilities were too low by 0.10 nats a word, with a standard deviation of 0.07 from line to
-    line. `neglm eval` shows what it is for another model and text: log Z, and the perplexity without it.
+    depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored 33,000 words/s so, and 12,000
+    exactly, on two cores; log-probabilities were too low by 0.10 nats a word, with a standard deviation of 0.07 from
+    line to line. `neglm eval` shows what it is for another model and text: log Z, and the perplexity without it.
     """
     texts = files or [STANDARD_STREAM]
     if texts.count(STANDARD_STREAM) + (model == STANDARD_STREAM) > 1:
