@@ -106,15 +106,10 @@ class Model:
 
     @cached_property
     def _device(self) -> "CpuDevice":
-        from dataclasses import replace
-
-        from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+        from neglm_cli.lm.devices import processor_with
         from neglm_cli.text.parallel import usable_cores
 
-        model = self._model
-        load_kernels(training=False)
-        settings = replace(model.settings, threads=self._threads or usable_cores())
-        return CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
+        return processor_with(self._model, self._threads or usable_cores())
 
 
 def load(path: str, table: str | None = None, threads: int | None = None) -> Model:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.options import find_gpu, thread_count
+from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -22,15 +23,12 @@ def evaluate_texts(
     from dataclasses import replace
 
     from neglm_cli.lm.devices import make_device
-    from neglm_cli.lm.model import LanguageModel
     from neglm_cli.text.source import open_corpus
 
     for test in tests:
         open_corpus([test])  # what is wrong with them is said at once
     gpu = find_gpu(device_name)
-    model = LanguageModel.load(path)
-    if not model.finished:
-        console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
+    model = load_model(path)
     settings = replace(model.settings, threads=thread_count(threads))
     device = make_device(
         model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=console.note

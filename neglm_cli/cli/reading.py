@@ -43,19 +43,21 @@ class Opened(NamedTuple):
         return as_text(self.model.words[id_])
 
 
-def open_model(path: str, threads: int | None, rows: int) -> Opened:
-    """rows: words that go through the network together."""
-    from dataclasses import replace
-
-    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+def load_model(path: str) -> "LanguageModel":
     from neglm_cli.lm.model import LanguageModel
-    from neglm_cli.text.encode import Encoder
 
     model = LanguageModel.load(path)
     if not model.finished:
         console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
-    load_kernels(training=False)
-    settings = replace(model.settings, threads=thread_count(threads))
-    device = CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
+    return model
+
+
+def open_model(path: str, threads: int | None, rows: int) -> Opened:
+    """rows: words that go through the network together."""
+    from neglm_cli.lm.devices import processor_with
+    from neglm_cli.text.encode import Encoder
+
+    model = load_model(path)
+    device = processor_with(model, thread_count(threads))
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in a text is told from unknown words
     return Opened(model, device, device.scorer(rows), encoder)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.settings import Settings
 
 if TYPE_CHECKING:
+    from neglm_cli.lm.cpu.device import CpuDevice
     from neglm_cli.lm.cuda.gpu import Gpu
+    from neglm_cli.lm.model import LanguageModel
 
 AUTO, CPU = "auto", "cpu"
 INSTALL = "pip install 'neglm[cuda]'"
@@ -70,3 +73,12 @@ def make_device(
     if training:
         device.prepare_training()
     return device
+
+
+def processor_with(model: "LanguageModel", threads: int) -> "CpuDevice":
+    """The processor with a trained model on it: what reads lines one by one, branches and looks at single words."""
+    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+
+    load_kernels(training=False)
+    settings = replace(model.settings, threads=threads)
+    return CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
