@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in which they are imported there)
+
 settings.register_profile("default", deadline=None, max_examples=100)
 settings.load_profile("default")
 
