@@ -171,13 +171,17 @@ def _line(line: Line, scores: "np.ndarray") -> bytes:
 
 
 def _by_word(opened: Opened, line: Line, scores: "np.ndarray") -> bytes:
-    ids = [*line.ids.tolist(), opened.model.end_of_line]
-    words, unknown = [*line.words, b"<eos>"], [*line.unknown, False]
     rows = [
         b"%b\t%d\t%.*f\t%b" % (word, id_, DIGITS, score, b"unknown" if missed else b"known")
-        for word, id_, score, missed in zip(words, ids, scores.tolist(), unknown, strict=True)
+        for word, id_, score, missed in _each_word(opened, line, scores)
     ]
     return b"\n".join(rows) + b"\n"
+
+
+def _each_word(opened: Opened, line: Line, scores: "np.ndarray") -> Iterator[tuple[bytes, int, float, bool]]:
+    """Word, id, score, and whether it is unknown; the end of the line last."""
+    ids = [*line.ids.tolist(), opened.model.end_of_line]
+    return zip([*line.words, b"<eos>"], ids, scores.tolist(), [*line.unknown, False], strict=True)
 
 
 def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, words: bool) -> dict[str, Any]:
@@ -186,11 +190,9 @@ def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, wor
         name: round(float(scores.sum()), DIGITS), "words": len(line.words), "oov": sum(line.unknown)
     }  # fmt: skip
     if words:
-        ids = [*line.ids.tolist(), opened.model.end_of_line]
-        rows = zip([*line.words, b"<eos>"], ids, scores.tolist(), [*line.unknown, False], strict=True)
         found["scores"] = [
             {"word": as_text(word), "id": id_, name: round(score, DIGITS), "unknown": missed}
-            for word, id_, score, missed in rows
+            for word, id_, score, missed in _each_word(opened, line, scores)
         ]
     return found
 
