@@ -6,6 +6,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
 ROOMS = [
     "store",
+    "scale",
     "text",
     "vectors",
     "objective",

@@ -16,17 +16,24 @@ class Console:
     """One per process; the options --quiet and --debug set its two switches."""
 
     def __init__(self) -> None:
+        self.rank: int | None = None  # of this process, if there are several
         self.quiet = False
         self.debug = False
         self._watching_compiler = False
 
     def error(self, sentence: str) -> None:
-        print(f"neglm: {sentence}", file=sys.stderr)
+        where = "" if self.rank is None else f"rank {self.rank}: "
+        print(f"neglm: {where}{sentence}", file=sys.stderr)
 
     def note(self, sentence: str) -> None:
         """Something worth knowing that is no result."""
-        if not self.quiet:
+        if not self.silent:
             print(sentence, file=sys.stderr)
+
+    @property
+    def silent(self) -> bool:
+        """Whether only errors are to be seen."""
+        return self.quiet or bool(self.rank)
 
     def result(self, text: str) -> None:
         print(text)
@@ -108,7 +115,7 @@ class Progress:
         self._done += amount
         self._detail = detail or self._detail
         now = time.monotonic()
-        if console.quiet or now < self._next:
+        if console.silent or now < self._next:
             return
         if sys.stderr.isatty():
             self._draw()

@@ -1,11 +1,14 @@
 """The text that a training reads, and the vocabulary it reads it with."""
 
 import os
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.agreement import check_same, from_first
+from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
 
 if TYPE_CHECKING:
@@ -16,6 +19,23 @@ DEFAULT_VOCABULARY = "vocab.safetensors"
 PARTIAL = ".partial"  # behind the name of the output: the state of a training that is not finished
 CHECKPOINT_SHARE = 20  # checkpoints are apart at least so many times the time that writing one takes
 COUNTING_MEMORY = 1 << 30  # bytes for the words of a text without a vocabulary; more goes to disk
+
+
+def refuse_pipes(pipes: Iterable[str]) -> None:
+    """Only one of several processes could read them."""
+    if ranks().size > 1 and (pipe := next(iter(pipes), None)):
+        name = "standard input" if pipe == STANDARD_STREAM else shown(pipe)
+        raise NeglmError(f"{name} cannot be read by {ranks().size} processes: put the text in a file, and name that")
+
+
+def check_texts(corpus: "Corpus") -> None:
+    """All processes must see the same files: of the same sizes, and with the same bytes here and there."""
+    from neglm_cli.text.remembered import sample
+
+    if ranks().size > 1:
+        refuse_pipes(source.path for source in corpus.sources if source.size < 0)
+        seen = [(source.name, source.size, sample(source)) for source in corpus.sources]
+        check_same(ranks(), "texts", seen, "all machines must see the same files")
 
 
 def has_vocabulary(vocab: str | None) -> bool:
@@ -37,6 +57,7 @@ class Named:
         self._pipes = {
             path for path in paths if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))
         }
+        refuse_pipes(self._pipes)
         self.labels: dict[str, str] = {}  # of copies: what the user calls them
         self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
 
@@ -74,19 +95,22 @@ def find_vocabulary(
     the corpus."""
     from neglm_cli.text.count import counting
     from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import Vocabulary, build
+    from neglm_cli.text.vocabulary import Vocabulary, build, put_together
 
+    processes = ranks()
     if not has_vocabulary(vocab):
         if not readable:
             raise NeglmError(
                 f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"
             )
         opened = open_corpus(readable)
+        check_texts(opened)
         with (
             Progress("counting words", opened.size) as progress,
-            counting(opened, threads, COUNTING_MEMORY, progress.advance) as counts,
+            counting(opened, threads, COUNTING_MEMORY, progress.advance, ranks=processes) as counts,
         ):
-            return build(counts, min_count, max_size), []
+            together = put_together(counts, min_count, max_size, processes)
+            return from_first(processes, lambda: build(together, min_count, max_size)), []
     path = DEFAULT_VOCABULARY if vocab is None else vocab
     vocabulary = Vocabulary.load(path)
     console.note(f"using the vocabulary {shown(path)} ({len(vocabulary):,} words)")

@@ -8,6 +8,7 @@ import typer
 
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
+from neglm_cli.cli.processes import join, leave
 from neglm_cli.cli.signals import Terminated, calm, watch
 from neglm_cli.errors import NeglmError, shown
 
@@ -23,41 +24,42 @@ SIGNALLED = 128  # plus the number of the signal
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
     watch()
+    code, sentence = _run(arguments)
+    return leave(code, sentence) if sentence else code
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
+    """The exit code, and what is to be said if something has gone wrong."""
     try:
+        join(arguments)
         code = app(arguments, prog_name="neglm", standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
             calm()
-            console.error("interrupted")
-        return code if isinstance(code, int) else DONE
+            return code, "interrupted"
+        return code if isinstance(code, int) else DONE, ""
     except typer.TyperException as error:  # the options are wrong
-        if message := error.format_message():  # `neglm` alone shows the help and has no message
-            stop = "" if message.endswith((".", "?", ")")) else "."
-            console.error(f"{message}{stop} See `{_command(error)} --help`.")
-        return WRONG_USAGE
+        message = error.format_message()  # `neglm` alone shows the help and has no message
+        stop = "" if message.endswith((".", "?", ")")) else "."
+        return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
     except NeglmError as error:
-        _explain(str(error))
+        sentence = str(error)
     except MemoryError:
-        _explain("there is not enough memory: close other programs, or ask for less")
+        sentence = "there is not enough memory: close other programs, or ask for less"
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return DONE, ""
     except OSError as error:
         where = shown(str(error.filename)) if error.filename else "standard output"
-        _explain(f"cannot use {where}: {error.strerror or error}")
+        sentence = f"cannot use {where}: {error.strerror or error}"
     except Terminated as signalled:
         calm()
-        console.error("terminated")
-        return SIGNALLED + int(signalled.args[0])
+        return SIGNALLED + int(signalled.args[0]), "terminated"
     except Exception as error:
-        _explain(f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints")
-    return FAILED
-
-
-def _explain(sentence: str) -> None:
+        sentence = f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints"
     if console.debug:
         traceback.print_exc()
-    console.error(sentence)
+    return FAILED, sentence
 
 
 def _command(error: typer.TyperException) -> str:

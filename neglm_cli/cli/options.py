@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from neglm_cli.cli.console import console
+from neglm_cli.scale.agreement import check_same
+from neglm_cli.scale.launch import ranks
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
@@ -31,7 +33,12 @@ def _set_debug(value: bool) -> bool:
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, max=1024, help="Threads to work with.", show_default="all cores", metavar="N", rich_help_panel=RUNTIME
+        min=1,
+        max=1024,
+        help="Threads to work with; under mpirun, those of each process.",
+        show_default="all cores",
+        metavar="N",
+        rich_help_panel=RUNTIME,
     ),
 ]
 Memory = Annotated[
@@ -94,7 +101,7 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         help="Where it runs: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: "
-        "cuda if it can be used, else cpu.",
+        "cuda if it can be used, else cpu. Under mpirun each process of a machine takes a GPU of its own.",
         metavar="auto|cpu|cuda[:N]",
         rich_help_panel=RUNTIME,
     ),
@@ -124,7 +131,7 @@ Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metav
 def thread_count(threads: int | None) -> int:
     from neglm_cli.text.parallel import usable_cores
 
-    return threads or usable_cores()
+    return threads or max(1, usable_cores() // ranks().sharing)
 
 
 def find_gpu(device: str) -> "Gpu | None":
@@ -133,7 +140,8 @@ def find_gpu(device: str) -> "Gpu | None":
 
     if not devices.is_device(device):
         raise typer.BadParameter(f"--device {device} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on.")
-    gpu = devices.find_gpu(device)
+    gpu = devices.find_gpu(device, ranks().local_rank)
+    check_same(ranks(), "kind of device", "cpu" if gpu is None else "cuda", "choose one with --device")
     if gpu is not None:
         console.note(f"using {gpu.name} (cuda:{gpu.number})")
     return gpu

@@ -36,6 +36,7 @@ from neglm_cli.cli.train_lm_jobs import (
 )
 from neglm_cli.cli.train_lm_run import Log, Run, as_text
 from neglm_cli.cli.train_lm_usage import check_usage, keep_inputs
+from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import check_writable
 
 WORDS_OF_1B = 64_000
@@ -366,7 +367,8 @@ def train_lm(
     log: Annotated[
         str | None,
         typer.Option(
-            help="Write one JSON object per report: every ten seconds, and after each epoch. See LOG.",
+            help="Write one JSON object per report: every ten seconds, and after each epoch. See LOG. Under mpirun "
+            "the first process writes it, or each its own, if {rank} stands in the name.",
             show_default=False,
             metavar="FILE",
             rich_help_panel=OUTPUT,
@@ -453,6 +455,8 @@ def train_lm(
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
             read = [file["path"] for file in [*texts.files, *texts.valid_files]]
             keep_inputs(model, log, [*read, init_embeddings])
+            if dry_run and ranks().size > 1:
+                raise typer.BadParameter("--dry-run is the work of one process: start it without mpirun.")
             if dry_run:
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))

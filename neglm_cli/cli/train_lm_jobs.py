@@ -8,6 +8,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import (
     PARTIAL,
     Named,
+    check_texts,
     find_vocabulary,
     has_vocabulary,
     open_named_or_remembered,
@@ -15,6 +16,8 @@ from neglm_cli.cli.corpora import (
 )
 from neglm_cli.cli.options import thread_count
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.agreement import check_same
+from neglm_cli.scale.launch import ranks
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
@@ -56,20 +59,30 @@ def new_texts(
     counted = not has_vocabulary(vocab)
     vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_size"], threads)
     opened = open_named_or_remembered(named.readable, files, vocab, threads)
+    check_texts(opened)
     encoded = _encoded(opened, vocabulary, settings, cache and not named.any_pipe)
     if not counted:
         check_known(encoded, vocabulary, opened.name)
-    check_batch(encoded, settings)
+    check_batch(encoded, settings, ranks())
     encoded_valid, valid_files = _valid(Named(valid, copies), vocabulary, settings, cache)
-    return Texts(vocabulary, encoded, named.records(opened, threads), encoded_valid, valid_files)
+    texts = Texts(vocabulary, encoded, named.records(opened, threads), encoded_valid, valid_files)
+    _check_same(texts)
+    return texts
+
+
+def _check_same(texts: "Texts") -> None:
+    """That all processes train on the same: vocabulary, text and validation text."""
+    files = [file["fingerprint"] for file in [*texts.files, *texts.valid_files]]
+    check_same(ranks(), "vocabulary", texts.words.identity, "all machines must see the same files")
+    check_same(ranks(), "texts", files, "all machines must see the same files")
 
 
 def new_job(texts: "Texts", settings: "Settings", gpu: "Gpu | None", vectors: "Vectors | None") -> "Job":
     from neglm_cli.lm.job import Job, new_device
     from neglm_cli.lm.model import Progress
 
-    device = new_device(texts.words, settings, gpu, console.note, vectors=vectors)
-    return Job(texts, settings, device, Progress())
+    device = new_device(texts.words, settings, gpu, console.note, vectors=vectors, ranks=ranks())
+    return Job(texts, settings, device, Progress(), ranks())
 
 
 def vectors_to_start_from(path: str | None, settings: "Settings") -> "Vectors | None":
@@ -92,7 +105,7 @@ def resumed_job(
 ) -> "Job":  # fmt: skip
     from dataclasses import replace
 
-    from neglm_cli.lm.job import Job, Texts, new_device
+    from neglm_cli.lm.job import Job, Texts, check_batch, new_device
     from neglm_cli.lm.model import STATE, LanguageModel
     from neglm_cli.text.remembered import reopen
     from neglm_cli.text.source import open_corpus
@@ -102,6 +115,7 @@ def resumed_job(
         finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
         raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
     state = LanguageModel.load(path, STATE)
+    check_same(ranks(), "state", state.progress, "all machines must see the same files")
     refuse_changes(state.settings, given, MAY_CHANGE)
     settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
     if settings.epochs <= state.progress.epoch:
@@ -121,11 +135,14 @@ def resumed_job(
         encoded_valid, valid_files = _encoded(opened_valid, state.words, settings, cache), state.validation
     if [file["fingerprint"] for file in valid_files] != [file["fingerprint"] for file in state.validation]:
         raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
-    device = new_device(state.words, settings, gpu, console.note, empty=True)
+    texts = Texts(state.words, encoded, files, encoded_valid, valid_files)
+    check_batch(encoded, settings, ranks())
+    _check_same(texts)
+    device = new_device(state.words, settings, gpu, console.note, empty=True, ranks=ranks())
     device.restore(state.tensors)
     progress = state.progress
     console.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")
-    return Job(Texts(state.words, encoded, files, encoded_valid, valid_files), settings, device, progress)
+    return Job(texts, settings, device, progress, ranks())
 
 
 def _valid(
@@ -145,4 +162,5 @@ def _valid(
 def _encoded(corpus: "Corpus", words: "Alphabet", settings: "Settings", cache: bool) -> "EncodedCorpus":
     from neglm_cli.text.encoded import default_cache, open_encoded
 
-    return open_encoded(corpus, words, settings.threads, default_cache() if cache else None, console.note)
+    directory = default_cache() if cache else None
+    return ranks().in_turn(lambda: open_encoded(corpus, words, settings.threads, directory, console.note))

@@ -1,6 +1,7 @@
 """The training of `neglm train-lm`: progress, log, checkpoints, what happens when it is cut short, and the summary."""
 
 import json
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
+from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.signals import Terminated, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
@@ -20,15 +22,19 @@ if TYPE_CHECKING:
     from neglm_cli.lm.trainer import EpochEnd
 
 REPORT_EVERY = 10.0  # seconds
+RANK = "{rank}"  # in the name of a log
 
 
 class Log:
-    """One JSON object per line and report; nothing without a path. If it cannot be written, training goes on."""
+    """One JSON object per line and report; nothing without a path. If it cannot be written, training goes on. Of
+    several processes the first one writes it, or each its own, if the name has a place for the rank."""
 
     def __init__(self, path: str | None, goes_on: bool) -> None:
-        self._path = path
+        self._rank = {} if console.rank is None else {"rank": console.rank}
         self._file: IO[str] | None = None
-        if path is not None:
+        self._path = path
+        if path is not None and (not console.rank or RANK in path):
+            path = path.replace(RANK, str(console.rank or 0))
             try:
                 self._file = open(path, "a" if goes_on else "w", encoding="utf-8")  # noqa: SIM115
             except OSError as error:
@@ -37,7 +43,7 @@ class Log:
     def write(self, record: dict[str, Any]) -> None:
         if self._file is not None:
             try:
-                self._file.write(json.dumps(record) + "\n")
+                self._file.write(json.dumps(self._rank | record) + "\n")
                 self._file.flush()
             except OSError as error:
                 console.note(
@@ -89,20 +95,28 @@ class Run:
             with undisturbed():
                 trainer.stopping = True
                 work.result()
-                if self._state and job.progress.step > self._begun:
-                    job.save_state(self._state)
-                    console.note(f"the state is in {shown(self._state)}: go on with --resume")
+                if trainer.stopped or job.ranks.size == 1:
+                    self._keep_state()
             raise
         finally:
             trainer.stopping = True
             worker.shutdown()
+        if trainer.stopped:  # by a signal that came to another process
+            with undisturbed():
+                self._keep_state()
+            raise Terminated(signal.SIGTERM)
         if job.texts.valid is None:
             job.save_model(self._output)
         self._record("end", {})
-        if self._state:
+        if self._state and not console.rank:
             with suppress(OSError):
                 Path(self._state).unlink()
         return self._summary()
+
+    def _keep_state(self) -> None:
+        if self._state and self._job.progress.step > self._begun:
+            self._job.save_state(self._state)
+            console.note(f"the state is in {shown(self._state)}: go on with --resume")
 
     def _work(self) -> None:
         from neglm_cli.lm.trainer import EpochEnd
@@ -122,7 +136,8 @@ class Run:
         if now - self._reported > REPORT_EVERY:
             self._report(trained.norm)
         self._progress.advance(trained.words, self._detail())
-        if self._state and now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took):
+        due = now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
+        if self._state and self._job.ranks.any(due and not console.rank):  # the first process decides
             for finished in self._trainer.settle():
                 self._loss, self._words = self._loss + finished.loss, self._words + finished.words
                 self._progress.advance(finished.words)
@@ -198,6 +213,7 @@ class Run:
             "best_epoch": progress.best_epoch or None,
             "seconds": round(seconds, 3),
             "words_per_second": round((progress.words - self._words_before) / max(seconds, 1e-9)),
+            **traffic(job.ranks),
         }
 
 
@@ -212,7 +228,7 @@ def as_text(summary: dict[str, Any]) -> str:
     if summary["valid_perplexity"] is not None:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *traffic_text(summary)])
 
 
 def _epochs(count: int) -> str:

@@ -1,11 +1,13 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console, short
+from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -19,7 +21,9 @@ from neglm_cli.cli.options import (
     refuse_overwriting,
     thread_count,
 )  # fmt: skip
+from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.errors import shown
+from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -123,42 +127,50 @@ def vocab(
         refuse_overwriting(path, corpus)
     budget = memory_size(memory)
     console.announce_compiling()
-    from neglm_cli.text import wordlist
+    processes = ranks()
+    if merge and processes.size > 1:
+        raise typer.BadParameter("--merge is the work of one process: start it without mpirun.")
 
-    vocabulary, seconds = (_merged if merge else _counted)(corpus, min_count, max_size, thread_count(threads), budget)
-    if text or word2vec:
-        wordlist.save(vocabulary, path, word2vec)
-    else:
-        vocabulary.save(path)
-    summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)}
-    console.summary(summary, _as_text(summary), path, json)
+    def write(vocabulary: "Vocabulary", seconds: float) -> None:
+        from neglm_cli.text import wordlist
+
+        if text or word2vec:
+            wordlist.save(vocabulary, path, word2vec)
+        else:
+            vocabulary.save(path)
+        summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)} | traffic(processes)
+        console.summary(summary, _as_text(summary), path, json)
+
+    (_merge if merge else _count)(corpus, min_count, max_size, thread_count(threads), budget, write)
 
 
-def _counted(
-    paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int
-) -> tuple["Vocabulary", float]:
+Write = Callable[["Vocabulary", float], None]  # gets the seconds, too
+
+
+def _count(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
+    from neglm_cli.scale.agreement import at_first
     from neglm_cli.text.count import counting
     from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import build, load_kernels
+    from neglm_cli.text.vocabulary import build, load_kernels, put_together
 
-    corpus = open_corpus(paths)
+    processes, corpus = ranks(), open_corpus(paths)
+    check_texts(corpus)
     with (
         Progress("counting words", corpus.size) as progress,
-        counting(corpus, threads, memory, progress.advance, load_kernels) as counts,
+        counting(corpus, threads, memory, progress.advance, load_kernels, processes) as counts,
     ):
         if counts.runs:
             console.note(f"the word table outgrew --memory: {counts.runs} sorted runs went to disk")
-        return build(counts, min_count, max_size), progress.seconds
+        together = put_together(counts, min_count, max_size, processes)
+        at_first(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
 
 
-def _merged(
-    paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int
-) -> tuple["Vocabulary", float]:
+def _merge(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
     from neglm_cli.text.vocabulary import build, merge
     from neglm_cli.text.wordlist import read_counts
 
     progress = Progress("merging", None)
-    return build(merge([read_counts(path) for path in paths]), min_count, max_size), progress.seconds
+    write(build(merge([read_counts(path) for path in paths]), min_count, max_size), progress.seconds)
 
 
 def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
@@ -194,4 +206,4 @@ def _as_text(summary: dict[str, Any]) -> str:
     if summary["most_frequent"]:
         words = "  ".join(f"{short(word, WORD_WIDTH)} {count:,}" for word, count in summary["most_frequent"])
         lines.append(f"  {'most frequent':<16}{words}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *traffic_text(summary)])

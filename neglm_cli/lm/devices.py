@@ -12,6 +12,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.settings import Settings
+from neglm_cli.scale.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.device import CpuDevice
@@ -26,11 +27,12 @@ def is_device(name: str) -> bool:
     return re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", name, re.ASCII) is not None
 
 
-def find_gpu(name: str) -> "Gpu | None":
-    """The GPU that is meant, or None for the processor: `auto` is the first GPU, if there is one that works."""
+def find_gpu(name: str, process: int = 0) -> "Gpu | None":
+    """The GPU that is meant, or None for the processor: `auto` is the first GPU, if there is one that works. If no
+    number is given, each process of a machine takes the next one."""
     if name == CPU:
         return None
-    number = int(name.partition(":")[2] or 0)
+    number = int(name.partition(":")[2] or (process % gpus() if process else 0))
     missing = what_is_missing(number, simulated=name != AUTO)
     if missing and name == AUTO:
         return None
@@ -39,6 +41,15 @@ def find_gpu(name: str) -> "Gpu | None":
     from neglm_cli.lm.cuda.gpu import gpu_of
 
     return gpu_of(number)
+
+
+def gpus() -> int:
+    """How many there are, one at least: what is wrong with that will be said."""
+    if find_spec("numba_cuda") is None:
+        return 1
+    from neglm_cli.lm.cuda import gpu
+
+    return max(1, gpu.gpus())
 
 
 def what_is_missing(number: int, simulated: bool = False) -> str:
@@ -54,14 +65,14 @@ def what_is_missing(number: int, simulated: bool = False) -> str:
 
 def make_device(
     parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: "Gpu | None",
-    training: bool, note: Callable[[str], None],
+    training: bool, note: Callable[[str], None], ranks: Ranks = ALONE,
 ) -> Device:  # fmt: skip
     """A device with a model on it; its kernels are loaded or compiled."""
     if gpu is None:
         from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-        load_kernels(training)
-        device: Device = CpuDevice(parameters, settings, counts, end_of_line)
+        ranks.in_turn(lambda: load_kernels(training, ranks.size > 1))
+        device: Device = CpuDevice(parameters, settings, counts, end_of_line, ranks)
     else:
         from neglm_cli.lm.cuda.choice import multiplier_for
         from neglm_cli.lm.cuda.device import CudaDevice

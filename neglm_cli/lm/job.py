@@ -15,6 +15,7 @@ from neglm_cli.lm.scoring import AT_ONCE, Reader
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
+from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
@@ -40,13 +41,16 @@ class Texts:
 
 
 class Job:
-    def __init__(self, texts: Texts, settings: Settings, device: Device, progress: Progress) -> None:
+    def __init__(
+        self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = ALONE
+    ) -> None:
         self.texts = texts
+        self.ranks = ranks
         self.settings = settings
         self.device = device
         self.progress = progress
         validate = self.validate if texts.valid is not None else None
-        self.trainer = Trainer(texts.corpus, device, settings, progress, validate)
+        self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
     def validate(self) -> float:
         """The perplexity of the validation text."""
@@ -68,12 +72,13 @@ class Job:
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
         texts = self.texts
-        save(path, kind, texts.words, self.settings, texts.files, texts.valid_files, self.progress, tensors)
+        if self.ranks.rank == 0:
+            save(path, kind, texts.words, self.settings, texts.files, texts.valid_files, self.progress, tensors)
 
 
 def new_device(
     words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
-    empty: bool = False, vectors: Vectors | None = None,
+    empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = ALONE,
 ) -> Device:  # fmt: skip
     """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
     and takes no memory for words that are not used."""
@@ -85,7 +90,8 @@ def new_device(
         ids = np.array([vectors.words.id(word) for word in words])
         parameters.embedding[ids >= 0, : settings.embedding] = vectors.vectors[ids[ids >= 0]]
         note(f"{(ids >= 0).sum():,} of {len(words):,} words start from these vectors")
-    return make_device(parameters, settings, words.counts, words.id(END_OF_LINE), gpu, training=True, note=note)
+    end_of_line = words.id(END_OF_LINE)
+    return make_device(parameters, settings, words.counts, end_of_line, gpu, training=True, note=note, ranks=ranks)
 
 
 def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
@@ -100,6 +106,10 @@ def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
         )
 
 
-def check_batch(corpus: EncodedCorpus, settings: Settings) -> None:
-    """Refuse a corpus that is too short, before anything large is made."""
+def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = ALONE) -> None:
+    """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
+    if settings.batch < ranks.size:
+        raise NeglmError(
+            f"a batch of {settings.batch:,} rows cannot be divided among {ranks.size:,} processes: use a larger --batch"
+        )
     Batches(corpus, settings.batch, settings.bptt)

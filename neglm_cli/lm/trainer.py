@@ -11,6 +11,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, Trained
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
+from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
@@ -48,14 +49,17 @@ class Trainer:
         settings: Settings,
         progress: Progress,
         validate: Callable[[], float] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.progress = progress
         self._device = device
         self._settings = settings
         self._validate = validate
+        self._ranks = ranks
         self._batches = Batches(corpus, settings.batch, settings.bptt)
         self._pending: deque[Pending] = deque()
         self.stopping = False  # set by another thread: signals do not come here
+        self.stopped = False  # whether it has, since all processes agree on that
         self._window: list[float] = []
         self._first = self._lowest = math.inf
 
@@ -74,15 +78,17 @@ class Trainer:
         return self._settings.rate(self.progress.epoch)
 
     def run(self) -> Generator[Trained | EpochEnd, None, None]:
-        """Train to the end, or until `stopping` is set; gives the result of each minibatch and of each epoch. When it
-        ends, what the device has begun is finished and counted: `progress` says where another run can go on."""
+        """Train to the end, or until `stopping` is set in one process; gives the result of each minibatch and of each
+        epoch. When it ends, what the device has begun is finished and counted: `progress` says where another run can
+        go on."""
         while self.progress.epoch < self._settings.epochs and not self._out_of_patience():
             yield from self._epoch()
-            if self.stopping:
+            if self.stopped:
                 return
             try:
                 yield self._end_epoch()
             except Stopped:
+                self.stopped = True
                 return
 
     def settle(self) -> Generator[Trained, None, None]:
@@ -95,7 +101,8 @@ class Trainer:
         number, step = progress.minibatch, progress.step
         rows = np.arange(settings.batch)[:, None] * self._batches.stretch
         for batch in self._batches.start_at(number):
-            if self.stopping:
+            if self._ranks.any(self.stopping):
+                self.stopped = True
                 break
             steps = batch.inputs.shape[1]
             positions = (rows + number * settings.bptt + 1 + np.arange(steps)).astype(np.uint64)
@@ -107,7 +114,7 @@ class Trainer:
             while len(self._pending) > QUEUED:
                 yield self._finish()
         yield from self.settle()
-        if progress.minibatch < len(self._batches) and not self.stopping:
+        if progress.minibatch < len(self._batches) and not self.stopped:
             raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
 
     def _finish(self) -> Trained:

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
@@ -26,6 +27,7 @@ import numpy as np
 import xxhash
 
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
@@ -218,9 +220,33 @@ class Corpus:
         first, *others = self.sources
         return first.name + (f" and {len(others)} more" if others else "")
 
-    def pieces(self) -> Iterator[Block | Range]:
-        for source in self.sources:
-            yield from source.pieces()
+    def pieces(self, ranks: Ranks = ALONE) -> Iterator[Block | Range]:
+        """The text in order; with several processes, the part of this one."""
+        if ranks.size == 1:
+            for source in self.sources:
+                yield from source.pieces()
+        else:
+            yield from _dealt(self.sources, ranks.size)[ranks.rank]
+
+
+def _dealt(sources: Sequence[Source], parts: int) -> list[Iterator[Block | Range]]:
+    """Who reads what: files that can only be read from their start are dealt out whole, the largest first; the others
+    are cut, so that all parts have the same size, and the parts of a file are in its order."""
+    loads = [0] * parts
+    dealt: list[list[Iterator[Block | Range]]] = [[] for _ in range(parts)]
+    for source in sorted((source for source in sources if not source.plain), key=lambda source: -source.size):
+        least = loads.index(min(loads))
+        dealt[least].append(source.pieces())
+        loads[least] += source.size
+    ranges = [piece for source in sources if source.plain for piece in source.ranges(BLOCK)]
+    fair = max((sum(loads) + sum(piece.stop - piece.start for piece in ranges)) / parts, *loads)
+    part = 0
+    for piece in ranges:
+        while part < parts - 1 and loads[part] + (piece.stop - piece.start) / 2 > fair:
+            part += 1
+        dealt[part].append(iter((piece,)))
+        loads[part] += piece.stop - piece.start
+    return [chain.from_iterable(part) for part in dealt]
 
 
 class FilesRead:
@@ -234,6 +260,14 @@ class FilesRead:
     def add(self, block: Block) -> None:
         self._sizes[block.source] += block.read
         self._digests[block.source] += block.digests
+
+    def add_others(self, ranks: Ranks) -> None:
+        """What other processes have read: each a stretch of a file, in the order of ranks, or none of it."""
+        sources = self._corpus.sources
+        mine = [(self._sizes[source], self._digests[source]) for source in sources]
+        for source, parts in zip(sources, zip(*ranks.all(mine), strict=True), strict=True):
+            self._sizes[source] = sum(size for size, _ in parts)
+            self._digests[source] = [digest for _, digests in parts for digest in digests]
 
     def records(self) -> list[dict[str, Any]]:
         """Path, size and fingerprint of each file; the path is None for a pipe, which cannot be read again."""

@@ -195,6 +195,16 @@ def look_up_words(word_offsets, word_letters, entries, slots, offsets, letters):
 
 
 @kernel
+def find_owners(offsets, letters, first, parts, owners):
+    """The process, one of so many, that each word from `first` on belongs to: by the upper half of its hash, so that
+    hashes of one process's words are spread over all slots."""
+    for i in range(owners.size):
+        start = offsets[first + i]
+        h = hash_word(letters, start, offsets[first + i + 1] - start)
+        owners[i] = np.int64(((h >> HALF) * np.uint64(parts)) >> HALF)
+
+
+@kernel
 def fill_slots(size, slots, offsets, letters):
     """Put all entries, which are known to be different words, into empty slots."""
     mask = np.uint64(slots.size - 1)

@@ -1,12 +1,13 @@
 """The vocabulary: which words a model knows, in which order, and how often each was seen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.count import Counts
@@ -88,25 +89,18 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     )
     totals = np.array(counts.counts)
     unknown_in_text = int(totals[unknown])
-    distinct = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0)
+    distinct = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0) + counts.cut_words
     totals[end_of_line] += counts.lines
 
     ordinary = np.ones(len(totals), bool)
     ordinary[[unknown, end_of_line]] = False
-    entries = np.flatnonzero((totals >= min_count) | ~ordinary)
-    if not counts.in_byte_order:
-        entries = byte_order(entries, counts.offsets, counts.letters)
-    if max_size is not None and len(entries) > max_size:
-        ranked = entries[_by_count(totals[entries])]
-        keep = ~ordinary
-        keep[ranked[ordinary[ranked]][: max_size - ALWAYS_KEPT]] = True
-        entries = entries[keep[entries]]
+    entries = _chosen(counts, totals, ordinary, min_count, max_size)
     if len(entries) == ALWAYS_KEPT and ordinary.any():
         raise NeglmError(
             f"--min-count {min_count} leaves no words: the most frequent one occurs {totals[ordinary].max():,} times"
         )
-    cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT)
-    cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum())
+    cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT) + counts.cut_words
+    cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum()) + counts.cut_tokens
     totals[unknown] = max(1, unknown_in_text + cut_tokens)  # so that no probability is ever zero
 
     order = entries[_by_count(totals[entries])]
@@ -117,6 +111,48 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     return Vocabulary(
         words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct,
         cut_words, cut_tokens, unknown_in_text, counts.files,
+    )  # fmt: skip
+
+
+def _chosen(
+    counts: Counts, totals: np.ndarray, ordinary: np.ndarray, min_count: int, max_size: int | None
+) -> np.ndarray:
+    """The entries that are kept, in the order of their words' bytes. ordinary: all but `<unk>` and `<eos>`."""
+    entries = np.flatnonzero((totals >= min_count) | ~ordinary)
+    if not counts.in_byte_order:
+        entries = byte_order(entries, counts.offsets, counts.letters)
+    if max_size is not None and len(entries) > max_size:
+        ranked = entries[_by_count(totals[entries])]
+        keep = ~ordinary
+        keep[ranked[ordinary[ranked]][: max_size - ALWAYS_KEPT]] = True
+        entries = entries[keep[entries]]
+    return entries
+
+
+def put_together(counts: Counts, min_count: int, max_size: int | None, ranks: Ranks) -> Counts:
+    """From the counts of each process's words to those that the first one builds the vocabulary from: of the others
+    only their number is sent. (The most frequent word of each is sent in any case: `build` may have to name it.)"""
+    if ranks.size == 1:
+        return counts
+    ordinary = np.ones(len(counts.counts), bool)
+    for word in (UNKNOWN, END_OF_LINE):
+        if (entry := position(padded(word), len(word), counts.offsets, counts.letters)) >= 0:
+            ordinary[entry] = False
+    keep = ~ordinary
+    keep[_chosen(counts, counts.counts, ordinary, min_count, max_size)] = True
+    if ordinary.any():
+        keep[np.argmax(np.where(ordinary, counts.counts, -1))] = True
+    entries = np.flatnonzero(keep)
+    lengths = counts.offsets[entries + 1] - counts.offsets[entries]
+    offsets, letters = np.empty(len(entries) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
+    gather(entries, counts.offsets, counts.letters, offsets, letters)
+    cut = ranks.all((int((~keep).sum()), int(counts.counts[~keep].sum())))
+    totals = ranks.collect_at_first(counts.counts[entries])
+    offsets = np.append(0, np.cumsum(ranks.collect_at_first(lengths)))
+    letters = padded(ranks.collect_at_first(letters).data)
+    return replace(
+        counts, offsets=offsets, counts=totals, letters=letters, in_byte_order=False,
+        cut_words=sum(words for words, _ in cut), cut_tokens=sum(tokens for _, tokens in cut),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,16 +10,18 @@ import numpy as np
 from neglm_cli.lm.cpu import arrays, lstm
 from neglm_cli.lm.cpu.optimise import catch_up
 from neglm_cli.lm.cpu.softmax import log_normalisers
-from neglm_cli.lm.cpu.step import Numbers, Text, score, train
+from neglm_cli.lm.cpu.step import Numbers, Text, go_back, go_there, move_alike, score, train
+from neglm_cli.lm.cpu.together import NO_ROWS, Done, Together, gradients_behind_each_other
 from neglm_cli.lm.cpu.training import SAMPLED_ROWS, training_arrays
-from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.device import Minibatch, Pending, Scores, Tensors, Trained
 from neglm_cli.lm.optimisers import EPSILON, KINDS
-from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
+from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded, start
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
+from neglm_cli.scale.ranks import ALONE, Ranks, shares
 
 
 class Team:
@@ -38,8 +41,11 @@ class Team:
         ]
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> None:
-        for future in self.start(function, *arguments):
-            future.result()
+        self.results(function, *arguments)
+
+    def results(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """What each thread returns."""
+        return [future.result() for future in self.start(function, *arguments)]
 
     def run_here(self, function: Callable[..., Any], *arguments: Any) -> None:
         """On the thread that calls it, if that is the whole team."""
@@ -82,9 +88,15 @@ class PendingMinibatch:
 class CpuDevice:
     """A model with its counts, for scoring; `prepare_training` makes the arrays for training, too."""
 
-    def __init__(self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int) -> None:
+    def __init__(
+        self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, ranks: Ranks = ALONE
+    ) -> None:
         self.shape = parameters.shape
         self.settings = settings
+        self._ranks = ranks
+        starts = shares(settings.batch, ranks.size)
+        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
+        self._batch = self._rows.stop - self._rows.start
         self._end_of_line = end_of_line
         self._noise = probabilities(counts, settings.noise_alpha)
         self.logit_offsets = self._offsets(logit_offsets)
@@ -100,9 +112,14 @@ class CpuDevice:
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
+        shape, ranks = self.shape, self._ranks
+        here = replace(self.settings, batch=self._batch)
+        room = self.settings.batch * self.settings.bptt * shape.embedding if ranks.size > 1 else 0
+        gradients, flat = gradients_behind_each_other(self.weights, room)
         self._training = training_arrays(
-            self.shape, self.settings, self.weights, self.own, alias_table(self._noise), self._offsets(train_offsets)
+            shape, here, self.weights, gradients, self.own, alias_table(self._noise), self._offsets(train_offsets)
         )
+        self._together = Together(ranks, self.team, shape, self._training, flat) if ranks.size > 1 else None
         self._transpose()
 
     def _transpose(self) -> None:
@@ -112,22 +129,27 @@ class CpuDevice:
             lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
             lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
 
-    def train(self, minibatch: Minibatch) -> PendingMinibatch:
-        parts = self.team.start(train, *self._arguments(minibatch))
+    def train(self, minibatch: Minibatch) -> Pending:
+        text, numbers = self._arguments(minibatch)
+        if self._together is not None:
+            return Done(self._together.train(minibatch, text, numbers))
+        parts = self.team.start(train, self._training, text, numbers)
         return PendingMinibatch(parts, minibatch.inputs.size)
 
-    def _arguments(self, minibatch: Minibatch) -> tuple[Any, ...]:
-        settings = self.settings
-        batch, steps = minibatch.inputs.shape
+    def _arguments(self, minibatch: Minibatch) -> tuple[Text, Numbers]:
+        settings, rows = self.settings, self._rows
+        whole, steps = minibatch.inputs.shape
+        batch = self._batch
+        here = replace(settings, batch=batch)
         numbers = Numbers(
             batch, steps, settings.embedding, settings.mode, settings.k,
-            max(min(settings.group_rows, batch * steps), 1), settings.dropped, self.bias,
-            np.float32(1 / batch), float(settings.clip), KINDS[settings.optimizer],
+            max(min(here.group_rows, batch * steps), 1), settings.dropped, self.bias,
+            np.float32(1 / whole), float(settings.clip), KINDS[settings.optimizer],
             settings.exact, minibatch.step, float(minibatch.rate),
             EPSILON,
         )  # fmt: skip
-        text = self.text(*minibatch[:3], minibatch.epoch, minibatch.number)
-        return self._training, text, numbers
+        inputs, targets, positions = (array[rows] for array in minibatch[:3])
+        return self.text(inputs, targets, positions, minibatch.epoch, minibatch.number), numbers
 
     def text(
         self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
@@ -152,7 +174,7 @@ class CpuDevice:
 
     def log_z(self) -> np.ndarray:
         training, hidden = self._training, self.shape.hidden
-        rows = min(SAMPLED_ROWS, self.settings.batch)
+        rows = min(SAMPLED_ROWS, self._batch)
         y = arrays.zeros(rows, training.states.y.shape[1])
         y[:, :hidden] = training.states.h[-1, :rows, :hidden]
         y[:, hidden] = self.bias
@@ -205,7 +227,9 @@ class CpuDevice:
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
         for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
-            tensors[name] = np.ascontiguousarray(array[:, : self.settings.batch, :hidden])
+            here = array[:, : self._batch, :hidden].transpose(1, 0, 2)  # rows first, so that those of others can follow
+            rows = self._ranks.collect_at_first(here.reshape(-1)).reshape(-1, self.shape.layers, hidden)
+            tensors[name] = np.ascontiguousarray(rows.transpose(1, 0, 2))
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -214,7 +238,7 @@ class CpuDevice:
         for number, moments in enumerate(self._moments()):
             self._fill(f"moment.{number}.", moments, tensors)
         for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
-            array[:, : self.settings.batch, :hidden] = tensors[name]
+            array[:, : self._batch, :hidden] = tensors[name][:, self._rows]
         training.moved[:] = tensors["moved"]
         self._transpose()
 
@@ -315,16 +339,23 @@ class CpuScorer:
         )  # fmt: skip
 
 
-def load_kernels(training: bool) -> None:
+def load_kernels(training: bool, together: bool = False) -> None:
     """Load or compile the kernels, which takes a while: so that what is timed then is work, and in this thread, where
-    it can be interrupted. It is done with the smallest model there is, and no text."""
+    it can be interrupted. It is done with the smallest model there is, and no text. together: with other processes."""
     settings = Settings(k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1)
     device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), settings, np.ones(3), 0)
     nothing, no_positions = np.empty((1, 0), np.int32), np.empty((1, 0), np.uint64)
     if training:
         device.prepare_training()
         minibatch = Minibatch(nothing, nothing, no_positions, 0, 0, 1, 0.0)
-        device.team.run_here(train, *device._arguments(minibatch))
+        text, numbers = device._arguments(minibatch)
+        if together:
+            rows = arrays.zeros(0, padded(1))
+            for function in (go_there, go_back):
+                device.team.run_here(function, device._training, text, numbers)
+            device.team.run_here(move_alike, device._training, numbers, NO_ROWS, rows, NO_ROWS, rows)
+        else:
+            device.team.run_here(train, device._training, text, numbers)
     device.team.run_here(score, *CpuScorer(device, 1).arguments(nothing, nothing))
     device.close()
 

@@ -95,24 +95,68 @@ def train(training, text, numbers, thread, threads, counter):
     If the norm is not a number, nothing is moved.
     """
     rows = numbers.batch * numbers.steps
-    _find_rows(training, text, numbers, rows, thread, threads, counter)
-    pass_forward(
-        training.weights, training.states, training.own, text, numbers.batch, numbers.steps, numbers.size,
-        numbers.dropped, numbers.bias, thread, threads, counter,
-    )  # fmt: skip
-    if numbers.mode == SOFTMAX:
-        loss, total = _softmax_loss(training, text, numbers, rows, thread, threads, counter)
-    else:
-        loss, total = _sampled_loss(training, text, numbers, rows, thread, threads, counter)
+    loss, total = _go_there(training, text, numbers, rows, thread, threads, counter)
     total += _pass_back(training, text, numbers, rows, thread, threads, counter)
-    training.way.squares[thread, 0] = total
-    meet(counter, threads)
-    norm = math.sqrt(training.way.squares[:, 0].sum())
+    norm = _norm(training.way.squares, total, thread, threads, counter)
     if rows > 0 and math.isfinite(norm):  # with no rows, it was called to be compiled
         _move(training, numbers, norm, thread)
         _carry(training.states, rows, numbers.batch, thread, threads)
     meet(counter, threads)
     return loss, norm
+
+
+# The same in three parts, with others who train on other rows of the minibatch: in between gradients are added up.
+
+
+@kernel
+def go_there(training, text, numbers, thread, threads, counter):
+    """From words to the loss and to gradients of the output table; returns this thread's part of the loss."""
+    loss, _ = _go_there(training, text, numbers, numbers.batch * numbers.steps, thread, threads, counter)
+    meet(counter, threads)
+    return loss
+
+
+@kernel
+def go_back(training, text, numbers, thread, threads, counter):
+    """To the gradients of the layers and of the embedding."""
+    _pass_back(training, text, numbers, numbers.batch * numbers.steps, thread, threads, counter)
+    meet(counter, threads)
+
+
+@kernel
+def move_alike(training, numbers, inputs, input_gradients, outputs, output_gradients, thread, threads, counter):
+    """Move along the whole gradient, whose norm is returned: the layers', and those of the rows `inputs` of the
+    embedding and `outputs` of the output table, which others may have touched and this process not."""
+    first_input, last_input = _share(inputs.size, thread, threads)
+    first_output, last_output = _share(outputs.size, thread, threads)
+    total = _squares_of_layers(training, thread)
+    for row in range(first_input, last_input):
+        total += sum_of_squares(input_gradients, row)
+    for row in range(first_output, last_output):
+        total += sum_of_squares(output_gradients, row)
+    if numbers.mode == SOFTMAX:
+        total += _squares_of_output(training, thread)
+    norm = _norm(training.way.squares, total, thread, threads, counter)
+    rows = numbers.batch * numbers.steps
+    if rows > 0 and math.isfinite(norm):
+        weights, means, squares = training.weights, training.means, training.squares
+        _move_layers(training, numbers, norm, thread)
+        _move_rows(
+            weights.embedding, inputs[first_input:last_input], last_input - first_input,
+            input_gradients[first_input:last_input], means.embedding, squares.embedding, training.moved[0], numbers,
+            norm, True,
+        )  # fmt: skip
+        if numbers.mode == SOFTMAX:
+            _move_output(training, numbers, norm, thread)
+        else:
+            _move_rows(
+                weights.output, outputs[first_output:last_output], last_output - first_output,
+                output_gradients[first_output:last_output], means.output, squares.output, training.moved[1], numbers,
+                norm, True,
+            )  # fmt: skip
+        _carry(training.states, rows, numbers.batch, thread, threads)
+    meet(counter, threads)
+    return norm
 
 
 @kernel
@@ -127,6 +171,27 @@ def score(weights, own, states, scoring, offsets, text, batch, steps, size, bias
     )  # fmt: skip
     _carry(states, batch * steps, batch, thread, threads)
     meet(counter, threads)
+
+
+@outlined
+def _go_there(training, text, numbers, rows, thread, threads, counter):
+    """This thread's part of the loss, and of the squares of gradients of the output table."""
+    _find_rows(training, text, numbers, rows, thread, threads, counter)
+    pass_forward(
+        training.weights, training.states, training.own, text, numbers.batch, numbers.steps, numbers.size,
+        numbers.dropped, numbers.bias, thread, threads, counter,
+    )  # fmt: skip
+    if numbers.mode == SOFTMAX:
+        return _softmax_loss(training, text, numbers, rows, thread, threads, counter)
+    return _sampled_loss(training, text, numbers, rows, thread, threads, counter)
+
+
+@outlined
+def _norm(squares, total, thread, threads, counter):
+    """Of the whole gradient, from each thread's sum of squares."""
+    squares[thread, 0] = total
+    meet(counter, threads)
+    return math.sqrt(squares[:, 0].sum())
 
 
 @outlined
@@ -310,10 +375,16 @@ def _softmax_loss(training, text, numbers, rows, thread, threads, counter):
         first, last = _share(count, thread, threads)
         add_parts(sampling.parts, training.way.d_y, row, first, last)
         meet(counter, threads)
+    return loss, _squares_of_output(training, thread)
+
+
+@outlined
+def _squares_of_output(training, thread):
+    blocks, gradients = training.own.blocks, training.gradients.output
     total = 0.0
-    for word in range(block * BLOCK, min(last_block * BLOCK, output.shape[0])):
-        total += sum_of_squares(d_output, word)
-    return loss, total
+    for word in range(blocks[thread] * BLOCK, min(blocks[thread + 1] * BLOCK, gradients.shape[0])):
+        total += sum_of_squares(gradients, word)
+    return total
 
 
 # --- and back -------------------------------------------------------------------------------------------
@@ -349,13 +420,51 @@ def _pass_back(training, text, numbers, rows, thread, threads, counter):
 
 
 @outlined
+def _squares_of_layers(training, thread):
+    gradients, first, last = training.gradients, training.own.panels[thread], training.own.panels[thread + 1]
+    total = 0.0
+    for layer in range(gradients.w.shape[0]):
+        w, u, b = gradients.w[layer], gradients.u[layer], gradients.b[layer]
+        for panel in range(first, last):
+            total += sum_of_squares(w.reshape(w.shape[0], -1), panel)
+            total += sum_of_squares(u.reshape(u.shape[0], -1), panel)
+            total += sum_of_squares(b, panel)
+    return total
+
+
+# --- moves ----------------------------------------------------------------------------------------------
+
+
+@outlined
 def _move(training, numbers, norm, thread):
     """Move what belongs to this thread along the gradient, which is shortened to the length `clip`."""
+    weights, means, squares = training.weights, training.means, training.squares
+    inputs, outputs = training.inputs, training.outputs
+    _move_layers(training, numbers, norm, thread)
+    _move_rows(
+        weights.embedding, inputs.distinct[thread], inputs.found[thread, 0], inputs.gradients[thread],
+        means.embedding, squares.embedding, training.moved[0], numbers, norm, False,
+    )  # fmt: skip
+    if numbers.mode == SOFTMAX:
+        _move_output(training, numbers, norm, thread)
+    else:
+        _move_rows(
+            weights.output, outputs.distinct[thread], outputs.found[thread, 0], outputs.gradients[thread],
+            means.output, squares.output, training.moved[1], numbers, norm, False,
+        )  # fmt: skip
+
+
+@outlined
+def _shortened(norm, clip):
+    return np.float32(clip / norm if norm > clip else 1.0)
+
+
+@outlined
+def _move_layers(training, numbers, norm, thread):
     weights, gradients, means, squares = training.weights, training.gradients, training.means, training.squares
     own, back, kind, epsilon = training.own, training.back, numbers.kind, numbers.epsilon
     first, last = own.panels[thread], own.panels[thread + 1]
-    scale = np.float32(numbers.clip / norm if norm > numbers.clip else 1.0)
-    rate = rate_of(kind, numbers.rate, numbers.step)
+    scale, rate = _shortened(norm, numbers.clip), rate_of(kind, numbers.rate, numbers.step)
     for layer in range(weights.w.shape[0]):
         for p, g, m, v in (
             (weights.w[layer], gradients.w[layer], means.w[layer], squares.w[layer]),
@@ -372,18 +481,26 @@ def _move(training, numbers, norm, thread):
         )  # fmt: skip
         lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], first, last)
         lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, first, last)
-    inputs, outputs = training.inputs, training.outputs
-    move_rows(
-        kind, weights.embedding, inputs.distinct[thread], inputs.found[thread, 0], inputs.gradients[thread],
-        means.embedding, squares.embedding, training.moved[0], numbers.step, scale, rate, epsilon,
-    )  # fmt: skip
-    if numbers.mode == SOFTMAX:
-        begin, end = own.blocks[thread] * BLOCK, min(own.blocks[thread + 1] * BLOCK, weights.output.shape[0])
-        move_panels(
-            kind, weights.output, gradients.output, means.output, squares.output, scale, rate, epsilon, begin, end
-        )
-    else:
-        move_rows(
-            kind, weights.output, outputs.distinct[thread], outputs.found[thread, 0], outputs.gradients[thread],
-            means.output, squares.output, training.moved[1], numbers.step, scale, rate, epsilon,
-        )  # fmt: skip
+
+
+@outlined
+def _move_rows(table, rows, count, gradients, means, squares, moved, numbers, norm, untouched):
+    """untouched: there may be rows among them that no word of this process has let catch up."""
+    kind, rate, epsilon = numbers.kind, numbers.rate, numbers.epsilon
+    if untouched and numbers.exact:
+        catch_up(table, means, squares, moved, rows, count, numbers.step, rate, epsilon)
+    scale = _shortened(norm, numbers.clip)
+    step_rate = rate_of(kind, rate, numbers.step)
+    move_rows(kind, table, rows, count, gradients, means, squares, moved, numbers.step, scale, step_rate, epsilon)
+
+
+@outlined
+def _move_output(training, numbers, norm, thread):
+    """All words, as softmax does."""
+    weights, gradients, means, squares = training.weights, training.gradients, training.means, training.squares
+    blocks, kind = training.own.blocks, numbers.kind
+    begin, end = blocks[thread] * BLOCK, min(blocks[thread + 1] * BLOCK, weights.output.shape[0])
+    scale, rate = _shortened(norm, numbers.clip), rate_of(kind, numbers.rate, numbers.step)
+    move_panels(
+        kind, weights.output, gradients.output, means.output, squares.output, scale, rate, numbers.epsilon, begin, end
+    )

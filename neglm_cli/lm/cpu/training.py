@@ -15,15 +15,15 @@ SAMPLED_ROWS = 64  # of which log Z is looked at while training
 
 
 def training_arrays(
-    shape: Shape, settings: Settings, weights: Weights, own: Shares, noise_table: np.ndarray, offsets: np.ndarray
-) -> Training:
+    shape: Shape, settings: Settings, weights: Weights, gradients: Weights, own: Shares, noise_table: np.ndarray,
+    offsets: np.ndarray,
+) -> Training:  # fmt: skip
     threads, mode = settings.threads, settings.mode
     rows, k = settings.batch * settings.bptt, settings.k
     noise_words = 0 if mode == SOFTMAX else rows // settings.group_rows * k
     places = 1 if mode == SOFTMAX else noise_words + rows
     source_of = np.repeat(np.arange(rows), k + 1) if mode == TOKEN else np.zeros(places)
     sampling = _sampling(shape, settings, mode, noise_words if mode == SHARED else 0, places, noise_table, offsets)
-    gradients = arrays.weights_like(weights, tables=False)
     if mode == SOFTMAX:
         gradients = gradients._replace(output=arrays.zeros(*weights.output.shape))
     return Training(

@@ -70,7 +70,7 @@ def what_is_missing(number: int) -> str:
     error = cuda.cuda_error()
     if error is not None and "NO_DEVICE" not in str(error):
         return "no NVIDIA driver works here (install one for the GPU; nvidia-smi shows whether it works)"
-    count = 0 if error is not None else len(cuda.gpus)
+    count = 0 if error is not None else gpus()
     if number >= count:
         return "there is no NVIDIA GPU" if not count else f"the last GPU is cuda:{count - 1}"
     if not cuda.is_available():
@@ -79,6 +79,10 @@ def what_is_missing(number: int) -> str:
     if capability < OLDEST:
         return "the GPU has compute capability {}.{}, and CUDA 13 needs {}.{} or more".format(*capability, *OLDEST)
     return ""
+
+
+def gpus() -> int:
+    return 1 if IS_SIMULATED else 0 if cuda.cuda_error() is not None else len(cuda.gpus)
 
 
 class Gpu:

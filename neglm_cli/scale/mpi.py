@@ -1,0 +1,132 @@
+"""The processes of an MPI job. No other module knows MPI."""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from mpi4py import MPI
+
+from neglm_cli.scale.ranks import shares
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
+
+HEARD, ANSWERED = 2.0, 4.0  # seconds that the first process waits for the others to fail, and they for its answer
+
+
+class MpiRanks:
+    """All processes that mpirun, or what the cluster has instead, has started."""
+
+    def __init__(self) -> None:
+        self._all = MPI.COMM_WORLD
+        self.rank, self.size = self._all.rank, self._all.size
+        self._failing = self._all.Dup()
+        self._here = self._all.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank = self._here.rank
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self.sharing = self._here.allgather(cores).count(cores)
+        self.sent = 0
+        self._messenger = ThreadPoolExecutor(1, "messenger")
+        self._room = np.empty(0, np.uint8)
+
+    def any(self, flag: bool) -> bool:
+        return bool(self._all.allreduce(int(flag), MPI.MAX))
+
+    def share(self, value: Value) -> Value:
+        return self._all.bcast(value)
+
+    def all(self, value: Value) -> list[Value]:
+        return self._all.allgather(value)
+
+    def sum(self, array: np.ndarray) -> None:
+        """Each rank adds up a stretch of the array, and gives it to all: like most libraries' Allreduce, but in the
+        order of ranks whatever the library, the number of processes and the size."""
+        starts = shares(len(array), self.size)
+        mine = slice(starts[self.rank], starts[self.rank + 1])
+        length = mine.stop - mine.start
+        parts = self._buffer(self.size * length, array.dtype).reshape(self.size, length)
+        counts = np.diff(starts)
+        self._all.Alltoallv([array, (counts, starts[:-1])], [parts, ([length] * self.size, None)])
+        self.sent += array.nbytes - array[mine].nbytes
+        total = array[mine]
+        total[:] = parts[0]
+        for part in parts[1:]:
+            total += part
+        self._all.Allgatherv(MPI.IN_PLACE, [array, (counts, starts[:-1])])
+        self.sent += (self.size - 1) * total.nbytes
+
+    def collect(self, array: np.ndarray) -> np.ndarray:
+        counts = np.array(self._all.allgather(len(array)))
+        everything = np.empty(counts.sum(), array.dtype)
+        self._all.Allgatherv(array, [everything, (counts, None)])
+        self.sent += (self.size - 1) * array.nbytes
+        return everything
+
+    def collect_at_first(self, array: np.ndarray) -> np.ndarray:
+        counts = np.array(self._all.allgather(len(array)))
+        if self.rank:
+            self._all.Gatherv(array, None)
+            self.sent += array.nbytes
+            return array
+        everything = np.empty(counts.sum(), array.dtype)
+        self._all.Gatherv(array, [everything, (counts, None)])
+        return everything
+
+    def exchange(self, array: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        counts = np.asarray(counts, np.int64)
+        coming = np.empty_like(counts)
+        self._all.Alltoall(counts, coming)
+        received = np.empty(coming.sum(), array.dtype)
+        self._all.Alltoallv([array, (counts, None)], [received, (coming, None)])
+        self.sent += int(counts.sum() - counts[self.rank]) * array.itemsize
+        return received, coming
+
+    def start(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+        return self._messenger.submit(function, *arguments)
+
+    def in_turn(self, function: Callable[[], Result]) -> Result:
+        turn = 0 if self.rank == 0 else 1 if self.local_rank == 0 else 2
+        result = function() if turn == 0 else None
+        for now in (1, 2):
+            self._all.Barrier()
+            if turn == now:
+                result = function()
+        self._all.Barrier()
+        return result  # type: ignore[return-value]  # everyone has had a turn
+
+    def all_fail(self) -> bool:
+        """Who fails tells the first process; it waits a moment for all, and tells them so. If it is at work itself, it
+        does not listen, and they are left without an answer."""
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            return False
+        comm = self._failing
+        if self.rank:
+            comm.isend(None, 0)
+            return self._wait_for(1, ANSWERED)
+        everyone = self._wait_for(self.size - 1, HEARD)
+        for rank in range(1, self.size) if everyone else ():
+            comm.isend(None, rank)
+        return everyone
+
+    def _wait_for(self, messages: int, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while messages and time.monotonic() < end:
+            if self._failing.iprobe():
+                self._failing.recv()
+                messages -= 1
+            else:
+                time.sleep(0.01)
+        return not messages
+
+    def abort(self, code: int) -> None:
+        self._all.Abort(code)
+
+    def _buffer(self, length: int, dtype: np.dtype) -> np.ndarray:
+        """Room that is used again."""
+        size = length * dtype.itemsize
+        if size > len(self._room):
+            self._room = np.empty(size, np.uint8)
+        return self._room[:size].view(dtype)
