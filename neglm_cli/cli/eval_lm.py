@@ -1,12 +1,18 @@
 """`neglm eval --test`: how well a language model predicts texts."""
 
 import math
+from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.agreement import check_same
+from neglm_cli.scale.launch import ranks
+from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -26,15 +32,18 @@ def evaluate_texts(
     from neglm_cli.text.source import open_corpus
 
     for test in tests:
-        open_corpus([test])  # what is wrong with them is said at once
+        check_texts(open_corpus([test]))  # what is wrong with them is said at once
     gpu = find_gpu(device_name)
     model = load_model(path)
+    processes = ranks()
+    check_same(processes, "model", model.checksum, "all machines must see the same files")
     settings = replace(model.settings, threads=thread_count(threads))
     device = make_device(
-        model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=console.note
-    )
+        model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=console.note,
+        ranks=processes,
+    )  # fmt: skip
     try:
-        results = [_evaluate(model, device, test, per_line, settings.threads, json) for test in tests]
+        results = _results(model, device, tests, per_line, settings.threads, json, processes)
     finally:
         device.close()
     if json and not per_line:
@@ -43,10 +52,37 @@ def evaluate_texts(
         console.result("\n\n".join(_as_text(result, model) for result in results))
 
 
+def _results(
+    model: "LanguageModel", device: "Device", tests: list[str], per_line: bool, threads: int, json: bool,
+    processes: Ranks,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Several processes divide the texts, or, where there are fewer texts than processes, each text."""
+    size, rank = processes.size, processes.rank
+    if size == 1:
+        shows = [_line_printer(test, json) if per_line else None for test in tests]
+        return [_evaluate(model, device, test, threads, ALONE, show) for test, show in zip(tests, shows, strict=True)]
+    lines: dict[int, list[Line]] = {number: [] for number in range(len(tests))}
+    divided = len(tests) < size
+    found = {
+        number: _evaluate(
+            model, device, tests[number], threads, processes if divided else ALONE,
+            lines[number].append if per_line else None,
+        )
+        for number in (range(len(tests)) if divided else range(rank, len(tests), size))
+    }  # fmt: skip
+    everyone = processes.all(found)
+    for number, test in enumerate(tests) if per_line else ():
+        show = _line_printer(test, json)
+        for line in chain.from_iterable(processes.all(lines[number])):
+            show(line)
+    return [next(part[number] for part in everyone if number in part) for number in range(len(tests))]
+
+
 def _evaluate(
-    model: "LanguageModel", device: "Device", test: str, per_line: bool, threads: int, json: bool
-) -> dict[str, Any]:
-    from neglm_cli.lm.scoring import AT_ONCE, Reader
+    model: "LanguageModel", device: "Device", test: str, threads: int, processes: Ranks,
+    take_line: "Callable[[Line], None] | None",
+) -> dict[str, Any]:  # fmt: skip
+    from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
     from neglm_cli.text.encode import Encoder
     from neglm_cli.text.source import open_corpus
 
@@ -54,15 +90,25 @@ def _evaluate(
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words
     reader = Reader(device.scorer(AT_ONCE), model.words.counts, model.unknown, model.end_of_line)
     text_bytes = 0
+    stretch = None
+    if processes.size > 1:
+        words = sum(len(ids) for _, ids in encoder.encode_corpus(corpus, threads))
+        starts = borders(words, device.shape, processes.size)
+        whole_lines = None if take_line is None else model.end_of_line
+        first, last = starts[processes.rank], starts[processes.rank + 1]
+        stretch = Stretch(reader, first, last, whole_lines)
     with Progress("evaluating", None, "K words") as progress:
         for block, ids in encoder.encode_corpus(corpus, threads):
             text_bytes += block.length
             for first in range(0, len(ids), AT_ONCE):
                 piece = ids[first : first + AT_ONCE]
-                reader.read(piece, _line_printer(test, json) if per_line else None)
+                if stretch is None:
+                    reader.read(piece, take_line)
+                elif not stretch.ended:
+                    stretch.read(piece, take_line)
                 progress.advance(len(piece))
         seconds = progress.seconds
-    tally = reader.tally
+    tally = sum(processes.all(reader.tally), Tally())
     if not tally.tokens:
         raise NeglmError(f"{corpus.name} has no words: there is nothing to predict")
     if tally.words and tally.oov == tally.words:

@@ -115,7 +115,7 @@ def resumed_job(
         finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
         raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
     state = LanguageModel.load(path, STATE)
-    check_same(ranks(), "state", state.progress, "all machines must see the same files")
+    check_same(ranks(), "state", state.checksum, "all machines must see the same files")
     refuse_changes(state.settings, given, MAY_CHANGE)
     settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
     if settings.epochs <= state.progress.epoch:

@@ -51,6 +51,10 @@ class Scorer(Protocol):
         """inputs, targets: int32 (1, T), T at most what was asked for."""
         ...
 
+    def pass_over(self, inputs: np.ndarray) -> None:
+        """Read on without scores, which takes less time."""
+        ...
+
 
 class Device(Protocol):
     shape: Shape

@@ -11,7 +11,7 @@ from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import MODEL, STATE, Progress, save
 from neglm_cli.lm.parameters import Shape, start
-from neglm_cli.lm.scoring import AT_ONCE, Reader
+from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
@@ -53,16 +53,18 @@ class Job:
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
     def validate(self) -> float:
-        """The perplexity of the validation text."""
+        """The perplexity of the validation text, of which each process scores a stretch."""
         assert self.texts.valid is not None
-        words = self.texts.words
+        words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
         reader = Reader(self.device.scorer(AT_ONCE), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
-        cursor = self.texts.valid.cursor(0)
-        while len(piece := cursor.take(AT_ONCE)):
-            if self.trainer.stopping:
-                raise Stopped
-            reader.read(piece)
-        return reader.tally.perplexity
+        starts = borders(valid.length, self.device.shape, ranks.size)
+        stretch = Stretch(reader, *starts[ranks.rank : ranks.rank + 2])
+        cursor = valid.cursor(0)
+        while not (stretch.ended or self.trainer.stopping):
+            stretch.read(cursor.take(AT_ONCE))
+        if ranks.any(not stretch.ended):
+            raise Stopped
+        return sum(ranks.all(reader.tally), Tally()).perplexity
 
     def save_model(self, path: str) -> None:
         self._save(path, MODEL, self.device.parameters())

@@ -52,6 +52,7 @@ class LanguageModel:
     tensors: Mapping[str, np.ndarray]
     name: str  # what to call it in a sentence
     finished: bool  # whether it is no training state
+    checksum: str = ""
 
     @classmethod
     def load(cls, path: str, *kinds: str) -> "LanguageModel":
@@ -67,7 +68,9 @@ class LanguageModel:
             settings, progress = Settings(**fields["arguments"]), Progress(**fields["progress"])
         except TypeError as error:
             raise NeglmError(f"{stored.name} has options that this neglm does not know: upgrade neglm") from error
-        model = cls(words, settings, files, validation, progress, tensors, stored.name, stored.kind == MODEL)
+        model = cls(
+            words, settings, files, validation, progress, tensors, stored.name, stored.kind == MODEL, stored.checksum
+        )
         if not words.well_formed() or not model._fitting(tensors):
             raise NeglmError(f"{stored.name} is damaged: its tensors do not fit together; make it again")
         return model

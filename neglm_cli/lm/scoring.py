@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from neglm_cli.lm.device import Scorer
+from neglm_cli.lm.parameters import Shape
 
 AT_ONCE = 256  # words that go through the network together
 
@@ -23,6 +24,9 @@ class Tally:
     unigram: float = 0.0  # log-probability under the counts of the vocabulary
     log_z: float = 0.0
     log_z_squares: float = 0.0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def tokens(self) -> int:
@@ -89,11 +93,21 @@ class Reader:
         for first in range(0, len(ids), AT_ONCE):
             self._read(ids[first : first + AT_ONCE], take_line)
 
-    def _read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None) -> None:
-        missing = ids >= len(self._unigram)
-        targets = np.where(missing, self._unknown, ids).astype(np.int32)
+    def pass_over(self, ids: np.ndarray) -> None:
+        """Read on, and leave the tally as it is: others see to these words."""
+        for first in range(0, len(ids), AT_ONCE):
+            self._scorer.pass_over(self._follow(ids[first : first + AT_ONCE])[0][None])
+
+    def _follow(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets."""
+        targets = np.where(ids >= len(self._unigram), self._unknown, ids).astype(np.int32)
         inputs = np.append(np.int32(self._last), targets[:-1]).astype(np.int32)
         self._last = int(targets[-1])
+        return inputs, targets
+
+    def _read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None) -> None:
+        missing = ids >= len(self._unigram)
+        inputs, targets = self._follow(ids)
         scores = self._scorer.score(inputs[None], targets[None])
         log_probabilities, log_z = scores.log_probabilities[0], scores.log_z[0]
         ends = ids == self._end_of_line
@@ -115,3 +129,48 @@ class Reader:
                 if end:
                     take_line(line)
                     self._line = Line()
+
+
+# --- one text, several processes ----------------------------------------------------------------------------
+#
+# What a word's probability is depends on all words before it. So each process reads the text from its first word on,
+# without scores, up to a stretch of its own, for which it makes them. Without scores a word takes less time: the
+# larger the vocabulary, the less.
+
+
+def borders(words: int, shape: Shape, parts: int) -> list[int]:
+    """Where the stretches of a text begin, and its end; such that all processes finish at the same time."""
+    layers = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
+    reading = layers / (layers + shape.words * (shape.hidden + 1))  # what a word without scores takes of one with them
+    ends = [0.0]
+    for _ in range(parts):  # each begins where the one before ends; reading up to there takes of its time
+        ends.append(1 + (1 - reading) * ends[-1])
+    return [round(words * end / ends[-1]) for end in ends]
+
+
+class Stretch:
+    """The part of a text that is to be scored: words `first` to `last`, or the lines that begin there."""
+
+    def __init__(self, reader: Reader, first: int, last: int, end_of_line: int | None = None) -> None:
+        self._reader = reader
+        self._first, self._last = first, last
+        self._end_of_line = end_of_line  # for whole lines
+        self._position = 0
+        self._begun, self.ended = first == 0, last == 0
+
+    def read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None = None) -> None:
+        """Go on with the text, from its first word on."""
+        begin, self._begun = (0, True) if self._begun else self._border(ids, self._first)
+        end, self.ended = (0, True) if self.ended else self._border(ids, self._last)
+        self._reader.pass_over(ids[:begin])
+        self._reader.read(ids[begin:end], take_line)
+        self._position += len(ids)
+
+    def _border(self, ids: np.ndarray, word: int) -> tuple[int, bool]:
+        """Where it is in these words, and whether it is there."""
+        at = word - self._position
+        if self._end_of_line is None:
+            return min(at, len(ids)), at <= len(ids)
+        ends = np.flatnonzero(ids == self._end_of_line) + 1
+        ends = ends[ends >= at]
+        return (int(ends[0]), True) if len(ends) else (len(ids), False)

@@ -287,6 +287,9 @@ class CpuScorer:
         scores = self._room.target_scores[: batch * steps] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
+    def pass_over(self, inputs: np.ndarray) -> None:
+        self._run(inputs, inputs, scored=False)
+
     def score_as_it_is(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Scores that nothing normalises, in place of log-probabilities: float64 (B, T). They take no time for words
         that are no targets."""

@@ -248,16 +248,23 @@ class CudaScorer:
         self._no_keys = np.zeros(shape.layers + 1, np.uint64)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        device, number = self._device, inputs.size
+        device, number, table = self._device, inputs.size, self._device.weights.table
         batch, steps = inputs.shape
-        self._parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
-        text = Text(self._parcel.words, self._parcel.head, batch, steps, 0, self._end)
-        table = device.weights.table
-        self._network.forward(table, text, self._states, self._y)
+        text = self._read(inputs, targets)
         self._scorings.normalise(self._y, number, table, device.logit_offsets, text.words)
         log_z = self._scorings.log_z(number)
         target_scores = device.gpu.download(self._scorings.target_scores)[:number]
         return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+    def pass_over(self, inputs: np.ndarray) -> None:
+        self._read(inputs, inputs)
+
+    def _read(self, inputs: np.ndarray, targets: np.ndarray) -> Text:
+        batch, steps = inputs.shape
+        self._parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
+        text = Text(self._parcel.words, self._parcel.head, batch, steps, 0, self._end)
+        self._network.forward(self._device.weights.table, text, self._states, self._y)
+        return text
 
 
 def describe(plan: Any) -> str:
