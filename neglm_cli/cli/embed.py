@@ -34,6 +34,7 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     refuse_overwriting,
 )
+from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 
@@ -257,6 +258,8 @@ def embed(
             summary = train(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint)
         else:
             settings = settings_of(given, pairs is not None)
+            if settings.exact and ranks().size > 1:
+                raise typer.BadParameter("--exact is the work of one process: start it without mpirun.")
             if settings.exact:
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:

@@ -5,9 +5,18 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import PARTIAL, Named, find_vocabulary, open_named_or_remembered, refuse_changes
+from neglm_cli.cli.corpora import (
+    PARTIAL,
+    Named,
+    check_texts,
+    find_vocabulary,
+    open_named_or_remembered,
+    refuse_changes,
+)
 from neglm_cli.cli.options import thread_count
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.agreement import check_same
+from neglm_cli.scale.launch import ranks
 
 if TYPE_CHECKING:
     from neglm_cli.sgns.job import Job
@@ -30,7 +39,7 @@ def new_job(
     from neglm_cli.sgns.textsource import words_with_vectors
 
     if pairs is not None:
-        return pairs_job(read_pairs(pairs, settings), settings)
+        return _checked(pairs_job(read_pairs(pairs, settings), settings, ranks()))
     named = Named(corpus, copies)
     vocabulary, files = find_vocabulary(named.readable, vocab, settings.min_count, None, settings.threads)
     words = words_with_vectors(vocabulary, settings.min_count)
@@ -44,7 +53,17 @@ def _text_job(
     from neglm_cli.sgns.job import text_job
     from neglm_cli.text.encoded import default_cache
 
-    return text_job(words, corpus, files, settings, default_cache() if cache else None, console.note)
+    check_texts(corpus)
+    directory = default_cache() if cache else None
+    return _checked(text_job(words, corpus, files, settings, directory, console.note, ranks()))
+
+
+def _checked(job: "Job") -> "Job":
+    """A job that all processes have in common."""
+    files = [file["fingerprint"] for file in job.files]
+    check_same(ranks(), "vocabulary", job.words.identity, "all machines must see the same files")
+    check_same(ranks(), "texts", files, "all machines must see the same files")
+    return job
 
 
 def read_pairs(path: str, settings: "Settings") -> "Pairs":
@@ -52,6 +71,7 @@ def read_pairs(path: str, settings: "Settings") -> "Pairs":
     from neglm_cli.text.source import open_corpus
 
     source = open_corpus([path])
+    check_texts(source)
     with Progress("reading pairs", source.size) as progress:
         return pairs_of(source, progress.advance).cut(settings.min_count)
 
@@ -81,6 +101,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
         raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
     partial = Vectors.load(path)
+    check_same(ranks(), "state", partial.progress, "all machines must see the same files")
     if "pairs" not in partial.arguments or partial.progress["done"] >= partial.progress["total"]:
         raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
     if bool(pairs if not partial.arguments["pairs"] else corpus):
@@ -93,7 +114,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         settings = Settings(**stored | {"threads": given["threads"]})
     if partial.arguments["pairs"]:
         source = open_corpus([pairs]) if pairs else reopen(partial.files, path, settings.threads)
-        job = pairs_job(read_pairs(source.sources[0].path, settings), settings)
+        job = _checked(pairs_job(read_pairs(source.sources[0].path, settings), settings, ranks()))
     else:
         opened = open_corpus(corpus) if corpus else reopen(partial.files, path, settings.threads)
         files = Named([], ExitStack()).records(opened, settings.threads)

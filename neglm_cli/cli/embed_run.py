@@ -1,15 +1,18 @@
 """The training of `neglm embed`: progress, checkpoints, what happens when it is cut short, and the summary."""
 
 import os
+import signal
 import time
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
-from neglm_cli.cli.signals import Terminated, undisturbed
+from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.signals import Terminated, noted, undisturbed
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ MOST_ITERATIONS = 100_000  # of --exact
 def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
     """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
     state = state_beside(output)
+    processes = job.ranks
     if state and not job.done and os.path.exists(state):
         console.note(
             f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"
@@ -33,7 +37,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
     loss = pairs = seen = 0.0
     last_saved, took = time.monotonic(), 0.0
     begun = job.done
-    with Progress("training", job.total, unit, job.done) as progress:
+    with Progress("training", job.total, unit, job.done) as progress, _signals(processes) as signals:
         try:
             with closing(trainer.run()) as running:
                 for trained in running:
@@ -42,11 +46,17 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                     loss, pairs, seen = loss + trained.loss, pairs + trained.pairs, seen + trained.pairs
                     progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
                     job.done = trainer.done
+                    if not trainer.between_rounds or job.done == job.total:
+                        continue
+                    if processes.any(bool(signals)):  # of several: all of them stop here
+                        trainer.average()
+                        raise Terminated(signals[0] if signals else signal.SIGTERM)
                     due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
-                    if state and due and job.done < job.total:
+                    if state and processes.any(due and not console.rank):  # the first process decides
                         started = time.monotonic()
                         for finished in trainer.settle():
                             loss, pairs = loss + finished.loss, pairs + finished.pairs
+                        trainer.average()
                         progress.advance(trainer.done - job.done)
                         job.done = trainer.done
                         job.save(state)
@@ -68,7 +78,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
             "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
         )
     job.save(output)
-    if state:
+    if state and not console.rank:
         with suppress(OSError):
             Path(state).unlink()
     return {
@@ -82,7 +92,13 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
         "loss": loss / max(pairs, 1),
         "seconds": round(seconds, 3),
         "per_second": round(rate),
+        **traffic(processes),
     }
+
+
+def _signals(processes: Ranks) -> AbstractContextManager[list[int]]:
+    """One process is interrupted at once; several go on to the end of a round, where all of them stop."""
+    return nullcontext([]) if processes.size == 1 else noted()
 
 
 def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
@@ -131,4 +147,4 @@ def as_text(summary: dict[str, Any]) -> str:
             f"{summary['seconds']:,.1f} s, {rate}"
         )
         lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per pair and its noise, in the last epoch")
-    return "\n".join(lines)
+    return "\n".join([*lines, *traffic_text(summary)])

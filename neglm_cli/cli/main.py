@@ -11,6 +11,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
 from neglm_cli.cli.signals import Terminated, calm, watch
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.scale.launch import ranks
 
 # isort: off
 from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate, next_  # noqa: F401
@@ -25,7 +26,10 @@ def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
     watch()
     code, sentence = _run(arguments)
-    return leave(code, sentence) if sentence else code
+    if sentence:
+        return leave(code, sentence)
+    ranks().finish()
+    return code
 
 
 def _run(arguments: list[str]) -> tuple[int, str]:

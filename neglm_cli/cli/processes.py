@@ -46,6 +46,7 @@ def leave(code: int, sentence: str) -> int:
             console.error(sentence)
         sys.stderr.flush()
         processes.abort(code)
+    processes.finish()
     return code
 
 

@@ -121,6 +121,10 @@ class MpiRanks:
                 time.sleep(0.01)
         return not messages
 
+    def finish(self) -> None:
+        self._messenger.shutdown()
+        MPI.Finalize()
+
     def abort(self, code: int) -> None:
         self._all.Abort(code)
 

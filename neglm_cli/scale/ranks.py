@@ -63,6 +63,10 @@ class Ranks(Protocol):
         """Called by a process that cannot go on, in place of anything else: whether none can, so that all may leave."""
         ...
 
+    def finish(self) -> None:
+        """Wait for the others, and talk to them no more: who leaves without a word is taken for dead."""
+        ...
+
     def abort(self, code: int) -> None:
         """End the whole job at once."""
         ...
@@ -105,6 +109,9 @@ class Alone:
 
     def all_fail(self) -> bool:
         return True
+
+    def finish(self) -> None:
+        pass
 
     def abort(self, code: int) -> None:
         pass

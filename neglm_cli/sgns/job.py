@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.sgns.pairsource import PairSource
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source
@@ -29,13 +30,14 @@ class Job:
     pairs: bool  # whether it is a table of pairs, not text
     tables: Tables
     done: int = 0  # words or pairs that lie behind, over all epochs
+    ranks: Ranks = ALONE
 
     @property
     def total(self) -> int:
         return self.source.length * self.settings.epochs
 
     def trainer(self) -> Trainer:
-        return Trainer(self.source, self.tables, self.contexts.counts, self.settings, self.done)
+        return Trainer(self.source, self.tables, self.contexts.counts, self.settings, self.done, self.ranks)
 
     def save(self, path: str) -> None:
         """Write the vectors as they are. Those that are not numbers are not worth it."""
@@ -44,6 +46,8 @@ class Job:
                 f"some of the vectors are no longer numbers: a learning rate of {self.settings.lr:g} is too high; "
                 "use a smaller --lr"
             )
+        if self.ranks.rank:  # the first process writes
+            return
         write_vectors(
             path,
             self.words,
@@ -66,19 +70,20 @@ def text_job(
     settings: Settings,
     cache: Any,
     announce: Announce,
+    ranks: Ranks = ALONE,
 ) -> Job:
     """Training on text; `cache` is the directory for its encoded copy, None for no copy that stays."""
     alphabet, row_of = encoding(words)
-    encoded = open_encoded(corpus, alphabet, settings.threads, cache, announce)
+    encoded = ranks.in_turn(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
-    return Job(words, words, source, settings, files, False, _started(words, words, settings))
+    return Job(words, words, source, settings, files, False, _started(words, words, settings), 0, ranks)
 
 
-def pairs_job(pairs: Pairs, settings: Settings) -> Job:
+def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = ALONE) -> Job:
     """Training on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
     tables = _started(pairs.words, pairs.contexts, settings)
-    return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables)
+    return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)
 
 
 def _started(words: Alphabet, contexts: Alphabet, settings: Settings) -> Tables:

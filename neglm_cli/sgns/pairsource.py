@@ -22,10 +22,11 @@ class PairSource:
         self._rows, self._columns = rows, columns
         self._seed = seed
 
-    def stretches(self, epoch: int, start: int) -> Iterator[Stretch]:
+    def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
         key = stream(self._seed, PAIR, epoch)
-        for first in range(start, self.length, STRETCH):
-            end = min(first + STRETCH, self.length)
+        stop = self.length if stop is None else stop
+        for first in range(start, stop, STRETCH):
+            end = min(first + STRETCH, stop)
             yield Stretch(end, partial(self._draw, first, end, key))
 
     def _draw(self, first: int, end: int, key: np.uint64) -> Windows:

@@ -32,6 +32,7 @@ class Source(Protocol):
 
     length: int  # of an epoch, in words or pairs
 
-    def stretches(self, epoch: int, start: int) -> Iterator[Stretch]:
-        """The stretches of an epoch, from the one on that starts there."""
+    def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
+        """The stretches of an epoch, from the one that starts there to the one that ends at `stop`, or to
+        the last."""
         ...

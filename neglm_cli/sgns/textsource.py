@@ -68,16 +68,18 @@ class TextSource:
         self._window = settings.window
         self._seed = settings.seed
 
-    def stretches(self, epoch: int, start: int) -> Iterator[Stretch]:
-        """The stretches of an epoch, from the one that starts at this word on.
+    def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
+        """The stretches of an epoch, from the one that starts at this word to the one that ends at `stop`, or to
+        the last.
 
         A window at the edge of a stretch has its contexts in the neighbouring one, so each takes some words of both.
         """
         window = self._window
+        stop = self.length if stop is None else stop
         key = stream(self._seed, WINDOW, epoch)
         before = self._kept_before(epoch, start)
-        kept = self._kept(epoch, start)
-        piece = next(kept, None)
+        kept = self._kept(epoch, start, stop)
+        piece = next(kept, None) if start < stop else None
         while piece is not None:
             after = next(kept, None)
             around = [before.last(window), piece, after.first(window) if after else NOTHING]
@@ -86,7 +88,7 @@ class TextSource:
             begin = len(around[0].words)
             find = partial(_find, words, places, begin, begin + len(piece.words), window, key)
             yield Stretch(piece.end, find)
-            before, piece = piece, after
+            before, piece = piece, after if piece.end < stop else None
 
     def _kept_before(self, epoch: int, start: int) -> _Kept:
         """What is left of the corpus before this word, as far back as windows reach."""
@@ -105,14 +107,15 @@ class TextSource:
         count = subsample(ids, self._row_of, self._keep, key, position, words, places)
         return words[:count], places[:count]
 
-    def _kept(self, epoch: int, position: int) -> Iterator[_Kept]:
-        """The corpus piece by piece; one with too few words for a window is put together with the next."""
+    def _kept(self, epoch: int, position: int, stop: int) -> Iterator[_Kept]:
+        """The corpus piece by piece; one with too few words for a window is put together with the next, but for the
+        one that ends at `stop`."""
         cursor = self._corpus.cursor(position)
         pieces: list[tuple[np.ndarray, np.ndarray]] = []
-        while len(ids := cursor.take(STRETCH)):
+        while len(ids := cursor.take(min(STRETCH, stop - position) if position < stop else STRETCH)):
             pieces.append(self._thinned(epoch, ids, position))
             position += len(ids)
-            if sum(len(words) for words, _ in pieces) >= self._window or position == self.length:
+            if sum(len(words) for words, _ in pieces) >= self._window or position in (stop, self.length):
                 yield _Kept(position, *(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
                 pieces = []
 

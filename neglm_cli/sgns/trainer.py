@@ -12,6 +12,8 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
+from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.sgns.averaging import Averaging
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch, Windows
 from neglm_cli.sgns.tables import Tables
@@ -19,6 +21,8 @@ from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_
 
 LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
 QUEUED = 2  # stretches that wait for each thread
+PART = 1 << 16  # words or pairs that make a stretch of a process's part of a round
+LEAST_PARTS = 4
 
 
 class DivergedError(NeglmError):
@@ -36,8 +40,9 @@ class Trainer:
     """Trains tables on a source. `done` says how much lies behind: a run can stop anywhere, and another go on there."""
 
     def __init__(
-        self, source: Source, tables: Tables, context_counts: np.ndarray, settings: Settings, done: int = 0
-    ) -> None:
+        self, source: Source, tables: Tables, context_counts: np.ndarray, settings: Settings, done: int = 0,
+        ranks: Ranks = ALONE,
+    ) -> None:  # fmt: skip
         self.total = source.length * settings.epochs
         self.done = done
         self._source = source
@@ -46,6 +51,9 @@ class Trainer:
         noise = probabilities(context_counts, settings.noise_alpha)
         self._noise = alias_table(noise)
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
+        self._ranks = ranks
+        self._averaging = Averaging(ranks, tables) if ranks.size > 1 else None
+        self.between_rounds = ranks.size == 1  # whether no process is ahead of others
         self._pending: deque[tuple[int, Future[Trained]]] = deque()
         # In step, one leader takes a stretch at a time and the team works on it together; else each takes its own.
         self._team = ThreadPoolExecutor(settings.threads)
@@ -53,7 +61,7 @@ class Trainer:
 
     def prepare(self) -> None:
         """Load or compile the kernels, which takes a while: what is timed then is training."""
-        for stretch in self._source.stretches(0, 0):
+        for stretch in self._source.stretches(0, 0, self._source.length):
             stretch.windows()
             break
         nothing = np.empty(0, np.int32)
@@ -63,26 +71,40 @@ class Trainer:
     def run(self) -> Generator[Trained, None, None]:
         """Train to the end; gives the result of each stretch in turn. If it is left early, `done` is right all the
         same: what threads have begun is finished, what waits is dropped."""
-        settings = self._settings
+        settings, length, size = self._settings, self._source.length, self._ranks.size
         try:
             while self.done < self.total:
-                epoch, start = divmod(self.done, self._source.length)
-                first = begun = before = self.done - start
-                for stretch in self._source.stretches(epoch, start):
+                epoch, start = divmod(self.done, length)
+                part = length if size == 1 else PART * max(LEAST_PARTS, QUEUED * settings.threads)
+                first, stop = min(start + self._ranks.rank * part, length), min(start + size * part, length)
+                last = min(first + part, length)
+                begun = before = self.done
+                for stretch in self._source.stretches(epoch, first, last):
                     rate = settings.lr * max(LEAST_RATE, 1 - max(begun, self.done) / self.total)
                     task = self._workers.submit(self._train, stretch, epoch, np.float32(rate))
-                    begun = first + stretch.end
+                    begun = before - start + min(start + size * (stretch.end - first), stop)  # as all go on alike
                     self._pending.append((begun, task))
                     while len(self._pending) > QUEUED * settings.threads:
                         yield self._finish()
                 yield from self.settle()
-                if self.done == before + start:
+                if self.done == before and first < last:
                     raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
+                if self._averaging is not None:
+                    self._averaging.after_round()
+                    self.done, self.between_rounds = before - start + stop, True
+                    yield Trained(0.0, 0)
+                    self.between_rounds = False
+            self.average()
         finally:
             self._workers.shutdown(wait=True, cancel_futures=True)
             self._team.shutdown()
             while self._pending and not self._pending[0][1].cancelled():
                 self._finish()
+
+    def average(self) -> None:
+        """Make the tables of all processes the same; between rounds."""
+        if self._averaging is not None:
+            self._averaging.everything()
 
     def settle(self) -> Iterator[Trained]:
         """Wait until all that was handed out is done, so that `done` and the tables belong together."""
