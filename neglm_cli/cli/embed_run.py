@@ -41,7 +41,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
         try:
             with closing(trainer.run()) as running:
                 for trained in running:
-                    if job.done % job.source.length == 0:
+                    if trained.pairs and job.done % job.source.length == 0:
                         loss = pairs = 0.0  # the loss is that of the epoch
                     loss, pairs, seen = loss + trained.loss, pairs + trained.pairs, seen + trained.pairs
                     progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
@@ -73,7 +73,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                     console.note(f"the state is in {shown(state)}: go on with --resume")
             raise
         seconds, rate = progress.seconds, progress.rate
-    if not seen and not begun:
+    if not processes.any(bool(seen)) and not begun:
         raise NeglmError(
             "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
         )

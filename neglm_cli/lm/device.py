@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from neglm_cli.lm.parameters import Shape
+from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store.container import Matrix
 
 Tensors = dict[str, np.ndarray | Matrix]
@@ -37,6 +38,16 @@ class Pending(Protocol):
     def result(self) -> Trained: ...
 
 
+class Finished:
+    """A minibatch that is done already."""
+
+    def __init__(self, trained: Trained) -> None:
+        self._trained = trained
+
+    def result(self) -> Trained:
+        return self._trained
+
+
 class Scores(NamedTuple):
     """Of each word, float64 (B, T)."""
 
@@ -54,6 +65,13 @@ class Scorer(Protocol):
     def pass_over(self, inputs: np.ndarray) -> None:
         """Read on without scores, which takes less time."""
         ...
+
+
+def rows_of_all(ranks: Ranks, state: np.ndarray) -> np.ndarray:
+    """At the first process: the state of all rows of the batch, from that of each process's own; (L, B, H)."""
+    rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that one process's follow another's
+    together = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
+    return np.ascontiguousarray(together.transpose(1, 0, 2))
 
 
 class Device(Protocol):

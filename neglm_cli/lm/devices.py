@@ -80,7 +80,7 @@ def make_device(
         note("compiling kernels for the GPU, which takes a while …")
         shape, rows = parameters.shape, settings.batch * settings.bptt
         multiplier = multiplier_for(gpu, rows, 4 * shape.hidden, shape.hidden + 1, note)
-        device = CudaDevice(parameters, settings, counts, end_of_line, gpu, multiplier)
+        device = CudaDevice(parameters, settings, counts, end_of_line, gpu, multiplier, ranks=ranks)
     if training:
         device.prepare_training()
     return device

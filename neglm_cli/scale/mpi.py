@@ -1,5 +1,6 @@
 """The processes of an MPI job. No other module knows MPI."""
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from neglm_cli.scale.ranks import shares
 Value = TypeVar("Value")
 Result = TypeVar("Result")
 
+GPU_ARRAYS = "NEGLM_MPI_CUDA"  # 1 or 0: whether arrays go straight from a GPU to MPI
 HEARD, ANSWERED = 2.0, 4.0  # seconds that the first process waits for the others to fail, and they for its answer
 
 
@@ -29,6 +31,7 @@ class MpiRanks:
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.sharing = self._here.allgather(cores).count(cores)
         self.sent = 0
+        self.reaches_gpus = _reaches_gpus()
         self._messenger = ThreadPoolExecutor(1, "messenger")
         self._room = np.empty(0, np.uint8)
 
@@ -57,6 +60,10 @@ class MpiRanks:
             total += part
         self._all.Allgatherv(MPI.IN_PLACE, [array, (counts, starts[:-1])])
         self.sent += (self.size - 1) * total.nbytes
+
+    def sum_on_gpu(self, array: Any) -> None:
+        self._all.Allreduce(MPI.IN_PLACE, array)
+        self.sent += 2 * (self.size - 1) * array.nbytes // self.size
 
     def collect(self, array: np.ndarray) -> np.ndarray:
         counts = np.array(self._all.allgather(len(array)))
@@ -134,3 +141,13 @@ class MpiRanks:
         if size > len(self._room):
             self._room = np.empty(size, np.uint8)
         return self._room[:size].view(dtype)
+
+
+def _reaches_gpus() -> bool:
+    """Whether the library says that it takes arrays in a GPU's memory. The user's word counts more."""
+    if GPU_ARRAYS in os.environ:
+        return os.environ[GPU_ARRAYS] == "1"
+    try:
+        return bool(ctypes.CDLL(None).MPIX_Query_cuda_support())
+    except (AttributeError, OSError):  # the library has no such question
+        return False

@@ -21,6 +21,7 @@ class Ranks(Protocol):
     local_rank: int  # among the processes of this machine
     sharing: int  # processes of this machine that run on the same cores
     sent: int  # bytes of arrays that this process has sent to others
+    reaches_gpus: bool  # whether `sum_on_gpu` can be used
 
     def any(self, flag: bool) -> bool:
         """Whether one says so."""
@@ -36,6 +37,10 @@ class Ranks(Protocol):
 
     def sum(self, array: "np.ndarray") -> None:
         """Add up what all have in an array of one dimension, in place."""
+        ...
+
+    def sum_on_gpu(self, array: Any) -> None:
+        """The same for an array in the memory of a GPU; the order is the library's."""
         ...
 
     def collect(self, array: "np.ndarray") -> "np.ndarray":
@@ -77,6 +82,7 @@ class Alone:
 
     rank = local_rank = sent = 0
     size = sharing = 1
+    reaches_gpus = False
 
     def any(self, flag: bool) -> bool:
         return flag
@@ -88,6 +94,9 @@ class Alone:
         return [value]
 
     def sum(self, array: "np.ndarray") -> None:
+        pass
+
+    def sum_on_gpu(self, array: Any) -> None:
         pass
 
     def collect(self, array: "np.ndarray") -> "np.ndarray":

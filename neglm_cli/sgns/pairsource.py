@@ -20,7 +20,13 @@ class PairSource:
         self.length = int(counts.sum())
         self._table = alias_table(probabilities(counts, 1))
         self._rows, self._columns = rows, columns
+        words, contexts = (np.bincount(ids, counts) / self.length for ids in (rows, columns))
+        self._moves = words, contexts
         self._seed = seed
+
+    @property
+    def moves(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._moves
 
     def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
         key = stream(self._seed, PAIR, epoch)

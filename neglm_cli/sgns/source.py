@@ -32,6 +32,11 @@ class Source(Protocol):
 
     length: int  # of an epoch, in words or pairs
 
+    @property
+    def moves(self) -> tuple[np.ndarray, np.ndarray]:
+        """How often each row of the inputs and of the outputs occurs, for a word or pair: float64."""
+        ...
+
     def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
         """The stretches of an epoch, from the one that starts there to the one that ends at `stop`, or to
         the last."""

@@ -10,13 +10,14 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.objective.random import KEEP, WINDOW, stream
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Stretch, Windows
-from neglm_cli.sgns.windows import BREAK, NO_WORD, find_windows, keep_table, subsample
+from neglm_cli.sgns.windows import BREAK, CERTAIN, NO_WORD, find_windows, keep_table, subsample
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
 
 STRETCH = 1 << 16  # words of the corpus, ends of line among them
+EDGE = 1 << 12  # words that are looked at outside of what is trained on, for the contexts at its ends
 
 
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
@@ -65,8 +66,13 @@ class TextSource:
         self._corpus = corpus
         self._row_of = row_of
         self._keep = keep_table(counts, settings.sample)
+        self._moves = self._keep / CERTAIN * counts / self.length
         self._window = settings.window
         self._seed = settings.seed
+
+    @property
+    def moves(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._moves, self._moves
 
     def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
         """The stretches of an epoch, from the one that starts at this word to the one that ends at `stop`, or to
@@ -95,7 +101,7 @@ class TextSource:
         before = NOTHING
         position = start
         while position > 0 and len(before.words) < self._window:
-            first = max(0, position - STRETCH)
+            first = max(0, position - EDGE)
             words, places = self._thinned(epoch, self._corpus.cursor(first).take(position - first), first)
             before = _Kept(start, np.concatenate([words, before.words]), np.concatenate([places, before.places]))
             position = first
@@ -112,7 +118,7 @@ class TextSource:
         one that ends at `stop`."""
         cursor = self._corpus.cursor(position)
         pieces: list[tuple[np.ndarray, np.ndarray]] = []
-        while len(ids := cursor.take(min(STRETCH, stop - position) if position < stop else STRETCH)):
+        while len(ids := cursor.take(min(STRETCH, stop - position) if position < stop else EDGE)):
             pieces.append(self._thinned(epoch, ids, position))
             position += len(ids)
             if sum(len(words) for words, _ in pieces) >= self._window or position in (stop, self.length):

@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import ALONE, Ranks, shares
 from neglm_cli.sgns.averaging import Averaging
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch, Windows
@@ -21,8 +22,7 @@ from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_
 
 LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
 QUEUED = 2  # stretches that wait for each thread
-PART = 1 << 16  # words or pairs that make a stretch of a process's part of a round
-LEAST_PARTS = 4
+PART = 1 << 16  # words or pairs that each of several processes trains on between two averages
 
 
 class DivergedError(NeglmError):
@@ -52,7 +52,7 @@ class Trainer:
         self._noise = alias_table(noise)
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
         self._ranks = ranks
-        self._averaging = Averaging(ranks, tables) if ranks.size > 1 else None
+        self._averaging = Averaging(ranks, tables, source.moves) if ranks.size > 1 else None
         self.between_rounds = ranks.size == 1  # whether no process is ahead of others
         self._pending: deque[tuple[int, Future[Trained]]] = deque()
         # In step, one leader takes a stretch at a time and the team works on it together; else each takes its own.
@@ -75,13 +75,13 @@ class Trainer:
         try:
             while self.done < self.total:
                 epoch, start = divmod(self.done, length)
-                part = length if size == 1 else PART * max(LEAST_PARTS, QUEUED * settings.threads)
+                part = length if size == 1 else PART
                 first, stop = min(start + self._ranks.rank * part, length), min(start + size * part, length)
                 last = min(first + part, length)
                 begun = before = self.done
-                for stretch in self._source.stretches(epoch, first, last):
-                    rate = settings.lr * max(LEAST_RATE, 1 - max(begun, self.done) / self.total)
-                    task = self._workers.submit(self._train, stretch, epoch, np.float32(rate))
+                for stretch in self._stretches(epoch, first, last):
+                    rate = np.float32(self._rate(max(begun, self.done)))
+                    task = self._workers.submit(self._train, stretch, epoch, rate)
                     begun = before - start + min(start + size * (stretch.end - first), stop)  # as all go on alike
                     self._pending.append((begun, task))
                     while len(self._pending) > QUEUED * settings.threads:
@@ -90,7 +90,7 @@ class Trainer:
                 if self.done == before and first < last:
                     raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
                 if self._averaging is not None:
-                    self._averaging.after_round()
+                    self._averaging.after_round(last - first, self._rate(before))
                     self.done, self.between_rounds = before - start + stop, True
                     yield Trained(0.0, 0)
                     self.between_rounds = False
@@ -101,10 +101,21 @@ class Trainer:
             while self._pending and not self._pending[0][1].cancelled():
                 self._finish()
 
+    def _stretches(self, epoch: int, first: int, last: int) -> Iterator[Stretch]:
+        """Of several processes each has a part that is short: no thread may be without work."""
+        parts = 1 if self._ranks.size == 1 else self._settings.threads
+        starts = [first + start for start in shares(last - first, parts)]
+        for start, stop in pairwise(starts):
+            yield from self._source.stretches(epoch, start, stop)
+
     def average(self) -> None:
         """Make the tables of all processes the same; between rounds."""
         if self._averaging is not None:
-            self._averaging.everything()
+            self._averaging.everything(self._rate(self.done))
+
+    def _rate(self, done: int) -> float:
+        """The learning rate after so many words."""
+        return self._settings.lr * max(LEAST_RATE, 1 - done / self.total)
 
     def settle(self) -> Iterator[Trained]:
         """Wait until all that was handed out is done, so that `done` and the tables belong together."""

@@ -11,9 +11,9 @@ from neglm_cli.lm.cpu import arrays, lstm
 from neglm_cli.lm.cpu.optimise import catch_up
 from neglm_cli.lm.cpu.softmax import log_normalisers
 from neglm_cli.lm.cpu.step import Numbers, Text, go_back, go_there, move_alike, score, train
-from neglm_cli.lm.cpu.together import NO_ROWS, Done, Together, gradients_behind_each_other
+from neglm_cli.lm.cpu.together import NO_ROWS, Together, gradients_behind_each_other
 from neglm_cli.lm.cpu.training import SAMPLED_ROWS, training_arrays
-from neglm_cli.lm.device import Minibatch, Pending, Scores, Tensors, Trained
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
 from neglm_cli.lm.optimisers import EPSILON, KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded, start
 from neglm_cli.lm.settings import Settings
@@ -132,7 +132,7 @@ class CpuDevice:
     def train(self, minibatch: Minibatch) -> Pending:
         text, numbers = self._arguments(minibatch)
         if self._together is not None:
-            return Done(self._together.train(minibatch, text, numbers))
+            return Finished(self._together.train(minibatch, text, numbers))
         parts = self.team.start(train, self._training, text, numbers)
         return PendingMinibatch(parts, minibatch.inputs.size)
 
@@ -227,9 +227,7 @@ class CpuDevice:
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
         for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
-            here = array[:, : self._batch, :hidden].transpose(1, 0, 2)  # rows first, so that those of others can follow
-            rows = self._ranks.collect_at_first(here.reshape(-1)).reshape(-1, self.shape.layers, hidden)
-            tensors[name] = np.ascontiguousarray(rows.transpose(1, 0, 2))
+            tensors[name] = rows_of_all(self._ranks, array[:, : self._batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:

@@ -20,16 +20,6 @@ from neglm_cli.scale.rows import agree_on_rows, spread
 NO_ROWS = np.empty(0, np.int32)
 
 
-class Done:
-    """A minibatch that is finished already."""
-
-    def __init__(self, trained: Trained) -> None:
-        self._trained = trained
-
-    def result(self) -> Trained:
-        return self._trained
-
-
 def gradients_behind_each_other(weights: Weights, room: int) -> tuple[Weights, np.ndarray]:
     """Gradients of the layers that lie in one array, which is returned, too, with room for more numbers behind them."""
     sizes = [array.size for array in (weights.w, weights.u, weights.b)]

@@ -1,6 +1,7 @@
 """A GPU as a device: what goes to it, what comes from it, and when."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.optimise import LOSS, NORM
 from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
-from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
+from neglm_cli.scale.ranks import ALONE, Ranks, shares
 
 SAMPLED_ROWS = 64  # of which log Z is looked at while training
 ROWS_AT_ONCE = 4096
@@ -78,10 +80,14 @@ class CudaDevice:
 
     def __init__(
         self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: Gpu,
-        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS,
+        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         self.shape = parameters.shape
         self.settings = settings
+        self._ranks = ranks
+        starts = shares(settings.batch, ranks.size)
+        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
+        self._batch = self._rows.stop - self._rows.start
         self.gpu = gpu
         self.multiplier = multiplier or Tiled(gpu)
         self.steps = steps
@@ -102,17 +108,19 @@ class CudaDevice:
 
     def prepare_training(self) -> None:
         gpu, settings, shape = self.gpu, self.settings, self.shape
-        network = Network(gpu, self.multiplier, shape, self.weights.views, settings.batch, self.steps)
+        network = Network(gpu, self.multiplier, shape, self.weights.views, self._batch, self.steps)
+        here = replace(settings, batch=self._batch)
         noise, offsets = gpu.upload(alias_table(self._distribution)), gpu.upload(self._offsets(train_offsets))
         self._training = Training(
-            gpu, self.multiplier, network, shape, settings, self.weights, noise, offsets, self.bias
-        )
-        self._parcels = [Parcel(gpu, settings.batch * settings.bptt, shape.layers) for _ in range(QUEUED + 2)]
+            gpu, self.multiplier, network, shape, here, self.weights, noise, offsets, self.bias, self._ranks,
+            settings.batch,
+        )  # fmt: skip
+        self._parcels = [Parcel(gpu, self._batch * settings.bptt, shape.layers) for _ in range(QUEUED + 2)]
         self._sent = 0
 
-    def train(self, minibatch: Minibatch) -> PendingMinibatch:
-        settings, positions = self.settings, minibatch.positions
-        batch, steps = minibatch.inputs.shape
+    def train(self, minibatch: Minibatch) -> Pending:
+        settings, positions = self.settings, minibatch.positions[self._rows]
+        batch, steps = positions.shape
         parcel = self._parcels[self._sent % len(self._parcels)]
         self._sent += 1
         first = int(positions[0, 0])
@@ -121,14 +129,19 @@ class CudaDevice:
         dropout = np.array([stream(settings.seed, DROPOUT, minibatch.epoch)])
         keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
-        parcel.send(minibatch.inputs, minibatch.targets, [first, stride, noise_key, place], keys)
+        inputs, targets = minibatch.inputs[self._rows], minibatch.targets[self._rows]
+        parcel.send(inputs, targets, [first, stride, noise_key, place], keys)
         text = Text(parcel.words, parcel.head, batch, steps, settings.dropped, self._end)
-        self._training.train(text, minibatch.step, minibatch.rate)
+        self._training.train(text, minibatch.step, minibatch.rate, minibatch)
         parcel.done = self.gpu.copy_out(self._training.record, parcel.record)
-        return PendingMinibatch(parcel.done, parcel.record, batch * steps)
+        pending = PendingMinibatch(parcel.done, parcel.record, minibatch.inputs.size)
+        if self._ranks.size == 1:
+            return pending
+        mine = pending.result()
+        return Finished(mine._replace(loss=self._training.loss(mine.loss)))
 
     def log_z(self) -> np.ndarray:
-        hidden, number = self.shape.hidden, min(SAMPLED_ROWS, self.settings.batch)
+        hidden, number = self.shape.hidden, min(SAMPLED_ROWS, self._batch)
         y = np.zeros((number, width_of(self.shape)), np.float32)
         y[:, :hidden] = self._carried()[0][-1, :number]
         y[:, hidden] = self.bias
@@ -161,7 +174,7 @@ class CudaDevice:
         }
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
-        tensors["hidden"], tensors["cell"] = self._carried()
+        tensors["hidden"], tensors["cell"] = (rows_of_all(self._ranks, array) for array in self._carried())
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -170,17 +183,17 @@ class CudaDevice:
             self._fill(prefix, values, tensors)
         if self.settings.moments > 1:
             gpu.write(training.moved, tensors["moved"].reshape(-1))
-        states.before = self.settings.batch * self.settings.bptt
+        states.before = self._batch * self.settings.bptt
         for layer, inputs in enumerate(self.shape.inputs):
-            state = np.zeros((self.settings.batch, inputs + 1 + self.shape.hidden), np.float32)
+            state = np.zeros((self._batch, inputs + 1 + self.shape.hidden), np.float32)
             state[:, inputs] = 1
-            state[:, inputs + 1 :] = tensors["hidden"][layer]
+            state[:, inputs + 1 :] = tensors["hidden"][layer, self._rows]
             gpu.write(states.xh[layer][states.before :], state)
-            gpu.write(states.c[layer][states.before :], tensors["cell"][layer])
+            gpu.write(states.c[layer][states.before :], tensors["cell"][layer, self._rows])
 
     def _carried(self) -> tuple[np.ndarray, np.ndarray]:
         """The state behind the last minibatch, (L, B, H): h and c."""
-        states, batch = self._training.states, self.settings.batch
+        states, batch = self._training.states, self._batch
         last = slice(states.before, states.before + batch)
         hidden = [
             self.gpu.download(xh[last])[:, inputs + 1 :]

@@ -8,9 +8,12 @@ from neglm_cli.lm.cuda import optimise, rows, sampled, softmax
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.product import Multiplier, Part
+from neglm_cli.lm.cuda.together import Together, Touched
+from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimisers import EPSILON, KINDS, rate_of
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import SHARED, SOFTMAX, Settings
+from neglm_cli.scale.ranks import ALONE, Ranks
 
 BLOCKS_PER_PROCESSOR = 8
 SUM_BLOCKS = 256
@@ -82,8 +85,10 @@ class Training:
 
     def __init__(
         self, gpu: Gpu, multiplier: Multiplier, network: Network, shape: Shape, settings: Settings, values: Weights,
-        noise: Array, offsets: Array, bias: float,
+        noise: Array, offsets: Array, bias: float, ranks: Ranks = ALONE, batch: int = 0,
     ) -> None:  # fmt: skip
+        """With other processes, `batch` is that of all of them."""
+        self._whole_batch = batch or settings.batch
         self._gpu, self._multiplier, self._network = gpu, multiplier, network
         self._shape, self._settings = shape, settings
         self.weights = values
@@ -100,6 +105,10 @@ class Training:
         if not self._softmax:
             self._loss_kernel, self._loss_bytes = sampled.kernel_for(bool(self._shared), shape.hidden + 1)
         self._make_places(bias)
+        self._together = None
+        if ranks.size > 1:
+            most = min(self._places * -(-self._whole_batch // settings.batch), 2 * shape.words)
+            self._together = Together(ranks, gpu, most, width_of(shape), shape.words)
         number = self._room
         self._d_y = gpu.zeros((number, width_of(shape)))
         self._d_c = gpu.zeros((settings.batch, shape.hidden))
@@ -122,7 +131,7 @@ class Training:
         chunks = most + self._places // rows.CHUNK
         self._chunk_slot, self._chunk_start = (gpu.zeros(chunks, np.int32) for _ in range(2))
         self._tally, self.found = gpu.zeros(1, np.int32), gpu.zeros(2, np.int32)
-        self._row_gradients = gpu.zeros((most, width_of(shape)))
+        self._row_gradients = gpu.zeros((most + 1, width_of(shape)))  # the last row is always zero
         self._factors = gpu.zeros(2 * room + (0 if self._softmax else room * settings.k))
         source = np.zeros((2 * room + (noise_words if self._shared else 0), width_of(shape)), np.float32)
         source[room : 2 * room, shape.hidden] = bias
@@ -130,7 +139,8 @@ class Training:
         if not self._softmax:
             self._noise_factors = self._factors[2 * room :].reshape(room, settings.k)
 
-    def train(self, text: Text, step: int, rate: float) -> None:
+    def train(self, text: Text, step: int, rate: float, whole: Minibatch) -> None:
+        """text: the rows of this process; whole: those of all."""
         settings = self._settings
         self._find_rows(text)
         if settings.exact:
@@ -139,7 +149,13 @@ class Training:
         (self._softmax_loss if self._softmax else self._sampled_loss)(text)
         self._network.backward(text, self.states, self._d_y, self._source, self._d_c, self.gradients.views)
         self._gather(text)
-        self._move(text, step, rate)
+        touched = Touched(self.distinct, self.found, self._row_gradients)
+        if self._together is not None:
+            others = [self.gradients.layers, self._dense.reshape(-1)][: 1 + self._softmax]
+            touched = self._together.add_up(whole, settings.mode, touched, others)
+            if settings.exact:
+                self.catch_up(touched.rows, touched.found, step, rate)
+        self._move(text, step, rate, touched)
 
     def _blocks(self, work: int) -> int:
         """For kernels whose blocks take what is left to do."""
@@ -170,7 +186,7 @@ class Training:
         self._gpu.launch(
             kernel, groups * -(-group_rows // kernel.tile[0]), self._source, self.weights.table, self._offsets,
             self._row_of, self._factors, self._d_y, self._losses, self._room, text.rows, group_rows, settings.k, width,
-            shape.words, 1 / text.batch, shared=self._loss_bytes,
+            shape.words, 1 / self._whole_batch, shared=self._loss_bytes,
         )  # fmt: skip
         if self._shared:  # noise rows, K for each group: gradients of scores, transposed, times y
             self._multiplier.multiply(
@@ -189,7 +205,7 @@ class Training:
             gpu.launch(
                 softmax.softmax_gradients, number, scorings.scores, text.words, scorings.highest, scorings.sums,
                 scorings.target_scores, self._losses, self._offsets, first, count, int(len(blocks) == 1),
-                1 / text.batch,
+                1 / self._whole_batch,
             )  # fmt: skip
             self._multiplier.multiply("outer", scores, y, Part(self._dense, first), count, width, number)
             output = Part(table, self._shape.words + first)
@@ -202,20 +218,24 @@ class Training:
             text.head, self._room, text.batch, self._shape.embedding, self._settings.k, self._shared, text.dropped,
         )  # fmt: skip
 
-    def _move(self, text: Text, step: int, rate: float) -> None:
+    def loss(self, mine: float) -> float:
+        """That of all processes."""
+        return mine if self._together is None else self._together.sum_of(mine)
+
+    def _move(self, text: Text, step: int, rate: float, touched: Touched) -> None:
         gpu, settings, shape = self._gpu, self._settings, self._shape
         values, means, squares = self.weights, self.means, self.squares
         numbers = self._dense.size if self._softmax else 0
         gpu.launch(
-            optimise.sum_up, min(SUM_BLOCKS, self._blocks(SUM_BLOCKS)), self.gradients.layers, self._row_gradients,
-            self.found, self._dense.reshape(-1), self._losses, self._partial, self._ticket, self.record, text.rows,
+            optimise.sum_up, min(SUM_BLOCKS, self._blocks(SUM_BLOCKS)), self.gradients.layers, touched.gradients,
+            touched.found, self._dense.reshape(-1), self._losses, self._partial, self._ticket, self.record, text.rows,
             numbers,
         )  # fmt: skip
         kind = KINDS[settings.optimizer]
         how = (self.record, settings.clip, rate_of(kind, rate, step), EPSILON)
         gpu.launch(
-            optimise.move_rows, self._blocks(self._places), kind, values.flat_table, self.distinct, self.found,
-            self._counts, self._row_gradients, means.flat_table, squares.flat_table, self.moved, *how, step,
+            optimise.move_rows, self._blocks(self._places), kind, values.flat_table, touched.rows, touched.found,
+            self._counts, touched.gradients, means.flat_table, squares.flat_table, self.moved, *how, step,
         )  # fmt: skip
         size = values.layers.size
         gpu.launch(

@@ -1,0 +1,38 @@
+"""Starts several processes, as mpirun does for a user."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import SIMULATOR
+
+MPIRUN = str(Path(sys.executable).with_name("mpirun"))  # of the mpich wheel
+ROOT = Path(__file__).parent.parent.parent
+NEGLM = [sys.executable, "-m", "neglm_cli"]
+SECONDS = 240  # that a job may take: one that hangs fails
+
+
+def environment() -> dict[str, str]:
+    users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
+    return users | {"PYTHONPATH": str(ROOT)}
+
+
+def mpirun(
+    processes: int, *command: str, cwd: Path, code: int | None = 0, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    result = subprocess.run(
+        [MPIRUN, "-n", str(processes), *command], cwd=cwd, env=environment() | (variables or {}), capture_output=True,
+        timeout=SECONDS, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert code is None or result.returncode == code, (result.stdout + result.stderr).decode()
+    return result
+
+
+def neglm(processes: int, *arguments: str, cwd: Path, code: int | None = 0) -> subprocess.CompletedProcess[bytes]:
+    """One process is started without mpirun."""
+    if processes > 1:
+        return mpirun(processes, *NEGLM, *arguments, cwd=cwd, code=code)
+    result = subprocess.run([*NEGLM, *arguments], cwd=cwd, env=environment(), capture_output=True, timeout=SECONDS)
+    assert code is None or result.returncode == code, result.stderr.decode()
+    return result

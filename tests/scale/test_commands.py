@@ -1,0 +1,238 @@
+"""Commands under mpirun do what they do without it."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.model import LanguageModel
+from neglm_cli.vectors.vectors import Vectors
+from tests.conftest import one_sentence
+from tests.scale.running import MPIRUN, NEGLM, environment, mpirun, neglm
+
+TINY = (
+    "--hidden", "12", "--k", "5", "--batch", "4", "--bptt", "7", "--optimizer", "adam", "--threads", "1", "--quiet",
+)  # fmt: skip
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Lines of words that follow from each other, so that there is something to learn."""
+    random = np.random.default_rng(1)
+    lines = []
+    for _ in range(900):
+        first = int(random.zipf(1.5)) % 60
+        lines.append(" ".join(f"w{(first + step * step) % 60}" for step in range(int(random.integers(1, 12)))))
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(lines))  # the last line has no newline
+    return path
+
+
+def words(path: Path) -> None:
+    """Many different words, more than go in one exchange's share of the memory."""
+    random = np.random.default_rng(2)
+    path.write_text("\n".join(" ".join(map(str, random.integers(0, 30_000, 50))) for _ in range(3000)) + " tail")
+
+
+@pytest.mark.parametrize("options", [(), ("--min-count", "4", "--max-size", "5000"), ("--memory", "1M", "--text")])
+def test_vocab_gives_the_same_bytes(tmp_path: Path, options: tuple[str, ...]) -> None:
+    words(tmp_path / "a.txt")
+    (tmp_path / "b.txt").write_bytes(b"0 1 \xff <unk> <eos>\n\n" + b"x" * 100_000)
+    subprocess.run(["gzip", "-k", "a.txt"], cwd=tmp_path, check=True)
+    texts = ["a.txt", "b.txt", "a.txt.gz"]
+    neglm(1, "vocab", *texts, *options, "-o", "one", cwd=tmp_path)
+    neglm(3, "vocab", *texts, *options, "-o", "three", cwd=tmp_path)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "three").read_bytes()
+
+
+def parameters(path: Path) -> dict[str, np.ndarray]:
+    tensors = LanguageModel.load(str(path)).tensors
+    return {name: np.array(values) for name, values in tensors.items() if values.dtype == np.float32}
+
+
+def assert_alike(one: Path, other: Path, atol: float = 1e-4) -> None:
+    theirs = parameters(other)
+    for name, values in parameters(one).items():
+        np.testing.assert_allclose(values, theirs[name], atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize("noise", ["token", "batch"])
+def test_train_lm_trains_the_same_model(text: Path, noise: str) -> None:
+    here = text.parent
+    options = ("train-lm", "text.txt", *TINY, "--noise", noise, "--epochs", "2", "--valid", "text.txt", "--json")
+    found = {}
+    for processes in (1, 2):
+        said = neglm(processes, *options, "-o", f"{processes}.st", "--log", f"{processes}.log", cwd=here)
+        found[processes] = json.loads(said.stdout)
+    assert_alike(here / "1.st", here / "2.st")
+    assert found[1]["valid_perplexity"] == pytest.approx(found[2]["valid_perplexity"], abs=0.01)
+    assert found[2]["processes"] == 2
+    assert found[2]["bytes_sent"] > 0
+    assert "processes" not in found[1]
+    assert sorted(path.name for path in here.iterdir()) == ["1.log", "1.st", "2.log", "2.st", "text.txt"]
+    records = [json.loads(line) for line in (here / "2.log").read_text().splitlines()]
+    assert {record["rank"] for record in records} == {0}
+
+
+def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
+    """It is ended by SIGTERM at one process only; all save one state, and leave."""
+    here = text.parent
+    whole = ("train-lm", "text.txt", *TINY, "--epochs", "3")
+    neglm(1, *whole, "-o", "whole.st", cwd=here)
+    job = subprocess.Popen(
+        [MPIRUN, "-n", "3", *NEGLM, *whole, "-o", "parts.st", "--checkpoint", "0.05"], cwd=here, env=environment(),
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    state = here / "parts.st.partial"
+    _wait_for(state, job)
+    os.kill(_ranks(job)[1], signal.SIGTERM)
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGTERM, errors.decode()
+    assert one_sentence(errors) == "neglm: rank 0: terminated"
+    assert LanguageModel.load(str(state)).progress.step > 0
+    neglm(2, "train-lm", "--resume", "-o", "parts.st", "--quiet", cwd=here)
+    assert not state.exists()
+    assert_alike(here / "whole.st", here / "parts.st")
+
+
+def test_a_killed_process_ends_the_job_and_leaves_the_state(text: Path) -> None:
+    here = text.parent
+    command = ("train-lm", "text.txt", *TINY, "--epochs", "5000", "-o", "m.st", "--checkpoint", "0.05")
+    job = subprocess.Popen(
+        [MPIRUN, "-n", "2", *NEGLM, *command], cwd=here, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    _wait_for(here / "m.st.partial", job)
+    begun = time.monotonic()
+    os.kill(_ranks(job)[1], signal.SIGKILL)
+    said, _ = job.communicate(timeout=60)
+    assert time.monotonic() - begun < 10
+    assert job.returncode != 0
+    assert b"Killed" in said
+    LanguageModel.load(str(here / "m.st.partial"))  # it is whole
+
+
+def _wait_for(path: Path, job: "subprocess.Popen[bytes]") -> None:
+    for _ in range(2000):
+        if path.exists():
+            return
+        assert job.poll() is None
+        time.sleep(0.05)
+    raise AssertionError(f"there is no {path}")
+
+
+def _ranks(job: "subprocess.Popen[bytes]") -> list[int]:
+    """The processes of a job that run neglm, in order."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (process / "environ").read_bytes().split(b"\0")
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        rank = next((value for value in variables if value.startswith(b"PMI_RANK=")), None)
+        if rank is not None and b"neglm_cli" in command and _is_below(process.name, job.pid):
+            found.append((int(rank.partition(b"=")[2]), int(process.name)))
+    return [number for _, number in sorted(found)]
+
+
+def _is_below(process: str, ancestor: int) -> bool:
+    while process not in ("0", str(ancestor)):
+        process = Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[1]
+    return process != "0"
+
+
+def test_eval_gives_the_same_figures(text: Path) -> None:
+    here = text.parent
+    (here / "second.txt").write_text("w1 w2 w5\nw9 new\n\nw1")
+    neglm(1, "train-lm", "text.txt", *TINY, "--epochs", "1", "-o", "m.st", cwd=here)
+    for tests in (["text.txt"], ["text.txt", "second.txt"], ["second.txt"]):
+        for form in (["--json"], ["--per-line"]):
+            command = ["eval", "m.st", "--test", *tests, *form, "--threads", "1"]
+            one, two = (neglm(processes, *command, cwd=here).stdout.decode() for processes in (1, 2))
+            if form == ["--per-line"]:
+                assert one == two
+            else:
+                figures = [_figures(json.loads(said)) for said in (one, two)]
+                assert figures[0] == pytest.approx(figures[1], rel=1e-9)
+
+
+def _figures(found: Any) -> list[float]:
+    results = found if isinstance(found, list) else [found]
+    return [value for result in results for name, value in sorted(result.items())
+            if isinstance(value, float | int) and "second" not in name]  # fmt: skip
+
+
+def test_embed_averages(text: Path) -> None:
+    """All processes end with the same vectors, which are about as good as those of one."""
+    here = text.parent
+    options = ("embed", "text.txt", "--size", "16", "--min-count", "1", "--epochs", "5", "--threads", "1", "--json")
+    losses = {}
+    for processes in (1, 2):
+        said = neglm(processes, *options, "-o", f"{processes}.st", cwd=here)
+        losses[processes] = json.loads(said.stdout)["loss"]
+        assert Vectors.load(str(here / f"{processes}.st")).progress["done"] > 0
+    assert losses[1] == pytest.approx(losses[2], rel=0.1)
+    assert sorted(path.name for path in here.iterdir()) == ["1.st", "2.st", "text.txt"]
+
+
+def test_embed_of_pairs_with_vectors_that_do_not_depend_on_the_run(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"a{i % 7}\tb{i % 5}\t{1 + i}\n" for i in range(200)))
+    options = ("embed", "--pairs", "pairs.tsv", "--size", "8", "--deterministic", "--threads", "1", "--quiet")
+    for name in ("first.st", "second.st"):
+        neglm(2, *options, "-o", name, cwd=tmp_path)
+    assert (tmp_path / "first.st").read_bytes() == (tmp_path / "second.st").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence", "code"),
+    [
+        (["train-lm", "none.txt"], "none.txt does not exist", 1),
+        (["train-lm", "text.txt", "--hidden", "0"], "Invalid value for '--hidden'", 2),
+        (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 rows cannot be divided among 2 processes", 1),
+        (["train-lm", "text.txt", "--dry-run"], "--dry-run is the work of one process", 2),
+        (["vocab", "-"], "standard input cannot be read by 2 processes", 1),
+        (["vocab", "text.txt", "--min-count", "100000"], "leaves no words", 1),
+        (["vocab", "--merge", "text.txt"], "--merge is the work of one process", 2),
+        (["info", "text.txt"], "`neglm info` is the work of one process", 1),
+        (["embed", "--pairs", "text.txt", "--exact"], "--exact is the work of one process", 2),
+    ],
+)
+def test_one_sentence_for_all(text: Path, command: list[str], sentence: str, code: int) -> None:
+    result = neglm(2, *command, "--quiet", cwd=text.parent, code=code)
+    assert sentence in one_sentence(result.stderr)
+    assert list(text.parent.iterdir()) == [text]
+
+
+def test_processes_that_differ_are_refused(text: Path) -> None:
+    here = text.parent
+    (here / "other.txt").write_text("other words")
+    command = [*NEGLM, "vocab", "text.txt", ":", "-n", "1", *NEGLM, "vocab", "other.txt"]
+    said = one_sentence(mpirun(1, *command, cwd=here, code=1).stderr)
+    assert "rank 1 does not have the same arguments as rank 0" in said
+
+
+def test_a_text_that_differs_is_refused(text: Path) -> None:
+    here, there = text.parent, text.parent / "there"
+    there.mkdir()
+    changed = bytearray(text.read_bytes())
+    changed[0:1] = b"x"
+    (there / "text.txt").write_bytes(changed)
+    command = [*NEGLM, "vocab", "text.txt", ":", "-n", "1", "-wdir", str(there), *NEGLM, "vocab", "text.txt"]
+    said = one_sentence(mpirun(1, *command, cwd=here, code=1).stderr)
+    assert "rank 1 does not have the same texts as rank 0" in said
+
+
+def test_one_process_does_not_import_mpi(text: Path) -> None:
+    program = (
+        "import sys; from neglm_cli.cli.main import run; run(['vocab', 'text.txt', '-q']); "
+        "assert 'mpi4py' not in sys.modules"
+    )
+    subprocess.run([NEGLM[0], "-c", program], cwd=text.parent, env=environment(), check=True)
+    assert b"neglm" in mpirun(1, *NEGLM, "--version", cwd=text.parent).stdout
