@@ -3,7 +3,8 @@
 # make check   ruff, mypy, tests
 # make check-gpu  what make test leaves out of lm.cuda: the table of compiled kernels, slow tests on the simulator and,
 #              with PTXSIM=dir of ptxsim.py, the compiled code itself; none of it needs a GPU
-# make bench   side by side with other tools, more than an hour; DATA=dir with wiki/, ptb/, similarity/ and analogy/
+# make bench   side by side with other tools, about an hour: writes benchmarks/results/; DATA=dir with wiki/ and ptb/,
+#              PEERS=python with peers that are not in .venv, BENCH=--small to try it in minutes
 # make man     the man pages, from the same source as --help
 #
 # Each makes its own virtual environment in .venv and installs what it needs. PYTHON=python3.13 chooses another Python.
@@ -35,10 +36,7 @@ check-gpu: .venv/developing
 	test -z "$(PTXSIM)" || $(BIN)/python -m tests.lm.cuda.ptx_run "$(PTXSIM)"
 
 bench: .venv/developing
-	$(BIN)/python benchmarks/vocab.py --data $(DATA)
-	$(BIN)/python benchmarks/phrases.py --data $(DATA)
-	$(BIN)/python benchmarks/embed.py --data $(DATA)
-	$(BIN)/python benchmarks/train_lm.py --data $(DATA)
+	$(BIN)/python benchmarks/page.py --data $(DATA) $(if $(PEERS),--peers $(PEERS)) $(BENCH)
 
 man: .venv/installed
 	$(BIN)/python -m neglm_cli.cli.manual man

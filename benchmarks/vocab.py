@@ -1,24 +1,21 @@
 """How fast `neglm vocab` counts: beside `wc -w` and a `collections.Counter` loop, on one file, taking turns.
 
-    python benchmarks/vocab.py [--data DIR] [--repeat N] [--size MB]
+    python benchmarks/vocab.py [--data DIR] [--rounds N] [--size MB] [--small] [--json FILE]
 
-Times are whole processes from start to exit, as a user waits for them. In every round each contestant runs
-once; a ratio is that of two times of one round, and the median of the rounds counts.
+Rates are those of whole processes from start to exit, as a user waits for them. In every round each contestant runs
+once; a ratio is that of two rates of one round, and the median of the rounds counts.
 """
 
-import argparse
-import json
-import os
 import platform
+import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
-NEGLM = [str(Path(sys.executable).with_name("neglm"))]
-VOCAB = [*NEGLM, "vocab", "--quiet", "--threads", "2"]
+from side_by_side import NEGLM, THREADS, compare, demo_text, option_parser, output, printed_json, seconds, workplace
+
+VOCAB = [NEGLM, "vocab", "--quiet", "--threads", THREADS]
 COUNTER = """
 import sys, collections
 counts = collections.Counter()
@@ -50,91 +47,80 @@ import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-CONTESTANTS = {
-    "neglm vocab, two threads": [*VOCAB, "corpus.txt"],
-    "wc -w": ["wc", "-w", "corpus.txt"],
-    "wc -w, LC_ALL=C": ["env", "LC_ALL=C", "wc", "-w", "corpus.txt"],
-    "Counter loop": [sys.executable, "-c", COUNTER, "corpus.txt"],
-}
 DISTINCT = 10_000_000
 
 
-def sample(data: Path) -> bytes:
+def sample(data: Path, small: bool) -> bytes:
     """Natural text: Wikipedia if it is there, else the demo's corpus."""
     path = data / "wiki" / "wiki-raw30.txt"
-    if path.exists():
+    if path.exists() and not small:
         return path.read_bytes()
-    print(f"{path} is not there: using Python's documentation, on which the ratios differ\n")
-    script = Path(__file__).parent.parent / "examples" / "demo" / "python_docs.py"
-    return output([sys.executable, str(script)])
+    if not small:
+        print(f"{path} is not there: using Python's documentation, on which the ratios differ\n")
+    return demo_text()
 
 
-def output(command: list[str]) -> bytes:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-
-
-def seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    output(command)
-    return time.perf_counter() - start
-
-
-def contest(rounds: int, size: int) -> None:
-    times = [{name: seconds(command) for name, command in CONTESTANTS.items()} for _ in range(rounds)]
-    ours = next(iter(CONTESTANTS))
-    for name in CONTESTANTS:
-        column = [row[name] for row in times]
-        median, spread = statistics.median(column), f"{min(column):.2f} to {max(column):.2f}"
-        ratio = statistics.median(row[name] / row[ours] for row in times)
-        speed = size / median / 1e6
-        print(f"{name:<26}{median:6.2f} s ({spread:>14})  {speed:4.0f} MB/s  {ratio:6.2f} × the time of neglm")
+def contestants() -> dict[str, list[str]]:
+    loop = f"Counter loop, Python {platform.python_version()}"
+    found = {"neglm vocab": [*VOCAB, "corpus.txt"], loop: [sys.executable, "-c", COUNTER, "corpus.txt"]}
+    if shutil.which("wc") is None:
+        print("wc is not installed, and is left out: it is part of coreutils\n")
+        return found
+    first = output("wc", "--version").decode().splitlines()[0]  # wc (GNU coreutils) 9.1
+    version = first.split()[-1]
+    return found | {
+        f"wc -w {version}": ["wc", "-w", "corpus.txt"],
+        f"wc -w {version}, LC_ALL=C": ["env", "LC_ALL=C", "wc", "-w", "corpus.txt"],
+    }
 
 
 def encoding(rounds: int, size: int) -> None:
-    numbers = [float(number) for number in output([sys.executable, "-c", ENCODE, str(rounds)]).split()]
+    numbers = [float(number) for number in output(sys.executable, "-c", ENCODE, str(rounds)).split()]
     encode, count = numbers[::2], numbers[1::2]
     ratio = statistics.median(c / e for e, c in zip(encode, count, strict=True))
     rates = [size / statistics.median(column) / 1e6 for column in (encode, count)]
-    print(f"\nwithout start-up: encoding {rates[0]:.0f} MB/s, counting {rates[1]:.0f} MB/s, ratio {ratio:.2f}")
+    print(f"without start-up: encoding {rates[0]:.0f} MB/s, counting {rates[1]:.0f} MB/s, ratio {ratio:.2f}")
 
 
 def start_up(rounds: int) -> None:
-    times = [seconds([*VOCAB, "small.txt", "-o", "small.safetensors"]) for _ in range(rounds)]
+    times = [seconds(*VOCAB, "small.txt", "-o", "small.safetensors") for _ in range(rounds)]
     print(f"a file of 1 KB: {statistics.median(times):.2f} s")
 
 
 def memory(path: str) -> None:
-    peak = int(output([sys.executable, "-c", PEAK, *VOCAB, path, "-o", "memory.safetensors"])) * 1024
-    words = json.loads(output([*NEGLM, "info", "memory.safetensors", "--json"]))["distinct"]
+    peak = int(output(sys.executable, "-c", PEAK, *VOCAB, path, "-o", "memory.safetensors")) * 1024
+    words = printed_json(NEGLM, "info", "memory.safetensors", "--json")["distinct"]
     allowed = (300e6 + 100 * words) / 1e6
     print(f"{words:,} distinct words: at most {peak / 1e6:,.0f} MB (300 MB + 100 bytes a word are {allowed:,.0f} MB)")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory with wiki/wiki-raw30.txt")
-    parser.add_argument("--repeat", type=int, default=7, help="rounds")
+    parser = option_parser(__doc__, rounds=7)
     parser.add_argument("--size", type=int, default=300, help="megabytes of text")
-    arguments = parser.parse_args()
-    text = sample(arguments.data.absolute())
-    with tempfile.TemporaryDirectory(prefix="neglm-bench-") as directory:
-        os.chdir(directory)
+    options = parser.parse_args()
+    text = sample(options.data, options.small)
+    copies = 1 if options.small else max(1, round(options.size * 1e6 / len(text)))
+    with workplace():
         with open("corpus.txt", "wb") as file:
-            for _ in range(max(1, round(arguments.size * 1e6 / len(text)))):
+            for _ in range(copies):
                 file.write(text)
             size = file.tell()
         Path("small.txt").write_bytes(text[:1000])
-        output([*VOCAB, "corpus.txt"])  # compiles, if need be, and warms the page cache
-        machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
-        print(f"{size / 1e6:.0f} MB of text, {machine}, {arguments.repeat} rounds\n")
-        contest(arguments.repeat, size)
-        encoding(arguments.repeat, size)
-        start_up(arguments.repeat)
+        output(*VOCAB, "corpus.txt")  # compiles, if need be, and warms the page cache
+        commands = contestants()
+
+        def rate(command: list[str]) -> float:
+            return size / seconds(*command) / 1e6
+
+        runs = {name: partial(rate, command) for name, command in commands.items()}
+        compare("vocab", f"{size / 1e6:.0f} MB of text", "MB/s", runs, set(list(runs)[1:]), options)
+        encoding(options.rounds, size)
+        start_up(options.rounds)
         memory("corpus.txt")
         with open("distinct.txt", "w", encoding="ascii") as words:  # every word another: the worst case
-            words.writelines(f"word{i:x}{' ' if i % 10 else chr(10)}" for i in range(DISTINCT))
+            count = DISTINCT // 100 if options.small else DISTINCT
+            words.writelines(f"word{i:x}{' ' if i % 10 else chr(10)}" for i in range(count))
         memory("distinct.txt")
-        os.chdir("/")
 
 
 if __name__ == "__main__":
