@@ -1,0 +1,235 @@
+"""Every command that README.md and the examples of subcommands show works, on small files of the names they have."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neglm_cli.cli.app import SUBCOMMANDS
+from tests.conftest import SIMULATOR
+
+ROOT = Path(__file__).parent.parent
+MINUTE = 60
+
+# Commands that are not started here, and why.
+NOT_STARTED = {
+    "make demo": "minutes; a person looks at it",
+    "make test": "it would start this test",
+    "neglm train-lm --device cuda": "needs a GPU",
+    "neglm doctor --device cuda:1": "needs two GPUs",
+    "neglm pmi --sampled --samples 50000000 --json": "draws for half a minute; tests of pmi draw less",
+    "neglm doctor": "measures for a minute; --quick, which does the rest, is started",
+}
+
+# Commands that go on with a training: which one, and the file with its state.
+RESUMED = {
+    "neglm embed --resume": ("embed --epochs 3000 --size 100", "vectors.safetensors.partial"),
+    "neglm train-lm --resume": ("train-lm --epochs 30", "model.safetensors.partial"),
+}
+TOOLS = ("zstdcat",)  # of others, in these commands; what every machine has is not listed
+
+LINES = """\
+the king and the queen of greece live in athens
+the man saw a woman in new york on monday
+baghdad is far from athens and from new york
+the stock market rose and the market fell again
+a king is a man and a queen is a woman
+"""
+SCORES = "king\tqueen\t8.5\nman\twoman\t8.3\nathens\tmarket\t1.2\nnew\tyork\t7.1\nking\tstock\t0.5\n"
+QUESTIONS = ": capitals\nathens greece baghdad athens\n: family\nman woman king queen\nking queen man woman\n"
+PAIRS = "king\tqueen\t7\nking\tgreece\t2\nman\twoman\t9\nnew\tyork\t4\nstock\tmarket\t6\n"
+TYPED = b"man king woman\n"  # what a command that reads from the terminal gets
+
+WARM = """
+import json, os, signal, sys
+import numba, numpy, safetensors
+import neglm_cli.cli.main
+from neglm_cli.__main__ import main
+for line in sys.stdin:
+    directory, sys.argv = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os.chdir(directory)
+        os.environ["NEGLM_CACHE"] = directory
+        for number, name in enumerate(("typed", "results", "errors")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+TEXTS = {"corpus.txt": LINES * 5, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
+TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
+TEXTS |= dict.fromkeys(("sentences.txt", "lines.txt"), LINES)
+TEXTS |= dict.fromkeys(("ws353.tsv", "simlex999.tsv", "sets/one.tsv", "sets/two.tsv"), SCORES)
+TEXTS |= {"questions-words.txt": QUESTIONS, "questions.txt": "man king woman\nathens greece baghdad\n"}
+TEXTS |= {"clicks.tsv": PAIRS, "small.tsv": PAIRS, "words.tsv": "the\t12\nking\t3\n"}
+TEXTS |= {"nbest.txt": "1\t-2.5\tthe king rose\n1\t-2.0\ta stock king\n2\t-1.0\tnew york\n"}
+SMALL = "--hidden 8 --k 5 --epochs 2 --threads 1 --quiet"
+MADE = (
+    "gzip < news.txt > news.1.gz; gzip < other.txt > news.2.gz",
+    "neglm phrases corpus.txt -o corpus.zst --quiet",
+    "cp corpus.zst c.zst",
+    "neglm vocab corpus.txt --quiet",
+    "neglm vocab a.txt -o monday.safetensors --quiet",
+    "neglm vocab b.txt -o tuesday.safetensors --quiet",
+    "neglm embed --epochs 1 --min-count 1 --size 300 --quiet",
+    "cp vectors.safetensors wiki.safetensors",
+    f"neglm train-lm {SMALL} --valid valid.txt --log train.log",
+    "cp model.safetensors news.safetensors",
+    "mkdir a b; for log in neglm.log nce.log a/log b/log; do cp train.log $log; done",
+    "neglm export -o GoogleNews-vectors-negative300.bin.gz --quiet",
+    "neglm export --form text -o cc.de.300.vec.gz --quiet",
+    "gunzip < cc.de.300.vec.gz > words.vec; cp words.vec contexts.vec; tail -n +2 words.vec > glove.6B.300d.txt",
+    "cut -d ' ' -f 1 glove.6B.300d.txt > words.txt",
+)  # fmt: skip
+
+
+def indented_blocks(markdown: str) -> list[list[str]]:
+    """What is indented by four spaces, block by block."""
+    found: list[list[str]] = []
+    inside = False
+    for line in markdown.splitlines():
+        if line.startswith("    "):
+            if not inside:
+                found.append([])
+            found[-1].append(line[4:])
+        inside = line.startswith("    ")
+    return found
+
+
+def commands_of_readme() -> list[str]:
+    """Each line of a block is a command, unless the block is a drawing, Python, or a session with `$` and output."""
+    found = []
+    for block in indented_blocks((ROOT / "README.md").read_text(encoding="utf-8")):
+        if any("──" in line for line in block) or block[0].startswith("import "):
+            continue
+        session = any(line.startswith("$ ") for line in block)
+        lines = [line.removeprefix("$ ") for line in block if line.startswith("$ ") or not session]
+        found += [re.sub(r"\s+# .*", "", line) for line in lines]
+    return found
+
+
+def documented() -> list[str]:
+    examples = [example.command for page in SUBCOMMANDS for example in page.examples]
+    return list(dict.fromkeys([*commands_of_readme(), *examples]))
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """The user's, with `neglm` on the PATH and a cache of its own."""
+    users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
+    path = os.pathsep.join([str(Path(sys.executable).parent), users["PATH"]])
+    return users | {"PATH": path, "NEGLM_CACHE": str(directory)}
+
+
+class Shell:
+    """Starts commands, all on one core. Those that are `neglm` and words only are forked from a process that has
+    imported what takes time; bash starts the others."""
+
+    def __init__(self, directory: Path) -> None:
+        self._warm = subprocess.Popen(
+            [sys.executable, "-c", WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment(directory), preexec_fn=_one_core,
+        )  # fmt: skip
+
+    def run(self, command: str, directory: Path) -> tuple[int, str]:
+        """Exit code, and what it has said."""
+        if command.startswith("neglm ") and not set(command) & set("|&;<>*"):
+            return self._fork(command, directory)
+        bash = ["bash", "-e", "-o", "pipefail", "-c", command]
+        done = subprocess.run(
+            bash, input=TYPED, capture_output=True, cwd=directory, env=environment(directory), timeout=MINUTE,
+            preexec_fn=_one_core,
+        )  # fmt: skip
+        return done.returncode, done.stderr.decode()
+
+    def _fork(self, command: str, directory: Path) -> tuple[int, str]:
+        assert self._warm.stdin
+        assert self._warm.stdout
+        (directory / "typed").write_bytes(TYPED)
+        print(json.dumps([str(directory), shlex.split(command)]), file=self._warm.stdin, flush=True)
+        code = int(self._warm.stdout.readline())
+        return code, (directory / "errors").read_text(encoding="utf-8")
+
+    def close(self) -> None:
+        self._warm.communicate()
+
+
+def _one_core() -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def cut_short(command: str, state: str, directory: Path) -> None:
+    """Start a training, and kill it when its state is there."""
+    process = subprocess.Popen(
+        ["neglm", *command.split(), "--checkpoint", "0"], cwd=directory, env=environment(directory),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not (directory / state).exists():
+        assert process.poll() is None, f"{command} has ended before it could be killed"
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    started = Shell(tmp_path_factory.mktemp("cache"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
+    """A directory with everything that the commands read."""
+    directory = tmp_path_factory.mktemp("documented")
+    for name, text in TEXTS.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for command in MADE:
+        code, errors = shell.run(command, directory)
+        assert code == 0, f"{command}\n{errors}"
+    words = (directory / "words.txt").read_text(encoding="utf-8").splitlines()
+    np.save(directory / "matrix.npy", np.arange(len(words) * 4, dtype=np.float32).reshape(-1, 4) + 1)
+    return directory
+
+
+@pytest.fixture
+def place(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of the prepared directory, for one command to write to."""
+    return Path(shutil.copytree(prepared, tmp_path / "place"))
+
+
+@pytest.mark.parametrize("command", [command for command in documented() if command not in NOT_STARTED])
+def test_it_works(command: str, place: Path, shell: Shell) -> None:
+    missing = [tool for tool in TOOLS if tool in command.split() and shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    if command in RESUMED:
+        cut_short(*RESUMED[command], place)
+    code, errors = shell.run(command, place)
+    assert code == 0, errors
+    assert "Traceback" not in errors
+
+
+def test_readme_in_python_works(place: Path) -> None:
+    blocks = indented_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    programs = ["\n".join(block) for block in blocks if block[0].startswith("import ")]
+    assert programs
+    for program in programs:
+        subprocess.run([sys.executable, "-c", program], cwd=place, check=True)
+
+
+def test_what_is_not_started_is_still_documented() -> None:
+    assert set(NOT_STARTED) | set(RESUMED) <= set(documented())
