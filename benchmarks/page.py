@@ -36,6 +36,7 @@ COMPARISONS = (
     ["train_lm.py", "--part", "1b"],
     ["eval_lm.py"],
 )
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OURS = ("neglm", "numpy", "numba", "llvmlite")
 
 
@@ -83,7 +84,7 @@ def page(results: list[Result], small: bool) -> str:
         "it has threads; a ratio is that of two rates of one round. Figures are medians over the rounds, with the",
         "lowest and the highest in parentheses.",
         "",
-        "![How many times as fast as each peer](bench.svg)",
+        "![How many times as fast as each peer: median, lowest and highest of the rounds](bench.svg)",
         "",
         "| job | ours | peer | unit | ours | peer's | times as fast | rounds |",
         "|---|---|---|---|---|---|---|---|",
@@ -101,7 +102,7 @@ def page(results: list[Result], small: bool) -> str:
         "",
         f"- Versions: {ours}, Python {platform.python_version()}{commit()}; those of peers are in the table.",
         f"- Machine: {processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}.",
-        f"- Date: {time.strftime('%Y-%m-%d')}; load of the machine afterwards: {os.getloadavg()[2]:.1f}.",
+        f"- Date: {time.strftime('%Y-%m-%d')}; load of the last quarter of an hour: {os.getloadavg()[2]:.1f}.",
         "",
     ])  # fmt: skip
 
@@ -113,7 +114,7 @@ def picture(results: list[Result]) -> "Figure":
 
     figure_ = Figure((WIDTH + 1, 0.62 + 0.27 * len(results)), layout="constrained")
     axes = figure_.subplots()
-    highest = max(max(each.ratios) for each in results)
+    lowest, highest = (most(most(each.ratios) for each in results) for most in (min, max))
     for row, each in enumerate(results):
         middle, ratios = statistics.median(each.ratios), each.ratios
         axes.plot([1, middle], [row, row], color="#d0d0d0", linewidth=5, solid_capstyle="butt", zorder=1)
@@ -127,15 +128,13 @@ def picture(results: list[Result]) -> "Figure":
             axes.axhline(row - 0.5, color="#aaaaaa", linewidth=0.6)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
-    ticks = [tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100) if tick <= highest * 2]
-    axes.set_xticks(ticks)
+    axes.set_xticks([tick for tick in TICKS if lowest / 2 < tick < highest * 2])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    lowest = min(min(each.ratios) for each in results)
     axes.set_xlim(min(0.8, lowest / 1.2), highest * 1.9)
     axes.set_yticks(range(len(results)), [label(each) for each in results])
     axes.set_ylim(len(results) - 0.5, -0.5)
-    axes.set_xlabel("times as fast as the peer: median, lowest and highest of the rounds")
+    axes.set_xlabel("times as fast as the peer")
     grid(axes, "x")
     axes.tick_params(axis="y", length=0)
     return figure_

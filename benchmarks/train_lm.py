@@ -69,9 +69,9 @@ def ptb(text: bytes, peer: Peer, options: argparse.Namespace) -> None:
     Path("part.txt").write_bytes(b"".join(lines))
     same = ["300", "2", "20", "100", "0.5", "sgd", str(minibatches)]
     for case, mine, mode in (
-        ("2×300, independent noise words", ["--noise", "token"], "token"),
-        ("2×300, noise words shared by a minibatch", ["--noise", "batch"], "batch"),
-        ("2×300, full softmax", ["--loss", "softmax"], "softmax"),
+        ("2×300, independent noise", ["--noise", "token"], "token"),
+        ("2×300, shared noise", ["--noise", "batch"], "batch"),
+        ("2×300, softmax", ["--loss", "softmax"], "softmax"),
     ):
         contest(case, mine, "part.txt", [mode, *same], peer, options)
 
@@ -123,9 +123,8 @@ def one_billion(peer: Peer, options: argparse.Namespace) -> None:
     write_words("vocab-billion")
     mine = ["--preset", "1b", "--batch", rows, "--vocab", "vocab-billion"]
     same = ["512", "1", rows, "100", "0.1", "adam", str(minibatches)]
-    case = f"1×512, batch {rows}, 64,000 words, Adam"
-    for name, noise in (("independent noise words", "token"), ("noise words shared by a minibatch", "batch")):
-        contest(f"{case}, {name}", [*mine, "--noise", noise], "billion", [noise, *same], peer, options)
+    for case, noise in (("1×512, independent noise", "token"), ("1×512, shared noise", "batch")):
+        contest(case, [*mine, "--noise", noise], "billion", [noise, *same], peer, options)
 
 
 def main() -> None:
