@@ -78,7 +78,7 @@ MODEL_FIELDS = (
     CORPUS,
     Field("validation", "JSON", "like `corpus`: the text that it was validated on, an empty list for none"),
     Field("loss", "text", "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; what is added to a score at test time is in "
-          "`offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
+          "`logit_offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
     Field("k", "integer", "noise words per word"),
     Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to counts to the power of α"),
     Field("log_z", "JSON", "the constant log Z of NCE"),
