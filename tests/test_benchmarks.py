@@ -1,0 +1,70 @@
+"""What all comparisons with other tools share: turns, ratios, results as JSON lines, peers that are missing."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def side_by_side(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    import side_by_side
+
+    return side_by_side
+
+
+@pytest.fixture
+def page(side_by_side: Any) -> Any:
+    import page
+
+    return page
+
+
+def results_of(side_by_side: Any, page: Any, path: Path) -> list[Any]:
+    """Three rounds of two contestants, whose rates fall."""
+    turns = []
+
+    def contestant(name: str, rates: list[float]) -> Any:
+        def run() -> float:
+            turns.append(name)
+            return rates[turns.count(name) - 1]
+
+        return run
+
+    contestants = {"neglm": contestant("neglm", [8.0, 9.0, 2.0]), "other 1.0": contestant("other", [4.0, 3.0, 2.0])}
+    options = argparse.Namespace(rounds=3, json=path)
+    side_by_side.compare("job", "case", "words/s", contestants, {"other 1.0"}, options)
+    assert turns == ["neglm", "other", "other", "neglm", "neglm", "other"]
+    return list(page.read(path))
+
+
+def test_ratios_are_those_of_rounds(
+    side_by_side: Any, page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (result,) = results_of(side_by_side, page, tmp_path / "results")
+    assert result.ratios == [2, 3, 1]
+    assert "neglm is 2.00 (1.00 to 3.00) times as fast as other 1.0" in capsys.readouterr().out
+
+
+def test_the_page_has_every_result(side_by_side: Any, page: Any, tmp_path: Path) -> None:
+    results = results_of(side_by_side, page, tmp_path / "results")
+    text = page.page(results, small=False)
+    row = "| job: case | `neglm` | other 1.0 | words/s | 8.00 (2.00 to 9.00) | 3.00 (2.00 to 4.00) | 2.00 (1.00 to 3.00"
+    assert row in text
+    assert "say nothing" in page.page(results, small=True)
+    labels = [label.get_text() for label in page.picture(results).axes[0].get_yticklabels()]
+    assert labels == ["job, case / other 1.0"]
+
+
+def test_a_peer_that_is_missing_is_named_with_what_installs_it(
+    side_by_side: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(side_by_side.INSTALL, "no_such_package", "no-such-package==1")
+    assert side_by_side.find_peer("no_such_package", "Nothing", sys.executable) is None
+    assert capsys.readouterr().out == "Nothing is not installed, and is left out: pip install no-such-package==1\n\n"
+    found = side_by_side.find_peer("numpy", "NumPy", sys.executable)
+    assert found.name.startswith("NumPy 2.")
+    assert found.python == sys.executable
