@@ -12,6 +12,7 @@ training in one process ended with NaN. It takes no seed from Python; its two th
 
 import argparse
 import statistics
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def gensim_rate(peer: Peer, size: int) -> float:
 
 def fasttext_rate(peer: Peer, size: int, words: int) -> float:
     one, two = (printed_json(peer.python, "-c", FASTTEXT, str(size), epochs)["seconds"] for epochs in "12")
+    if two <= one:
+        sys.exit("two epochs of fastText took no longer than one: the machine is too busy, or the text too small")
     return float(words / (two - one))
 
 
