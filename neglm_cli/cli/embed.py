@@ -240,6 +240,9 @@ def embed(
     state is written to the output's name with .partial behind it, once a minute or so and when it is interrupted;
     it is a file of vectors like the finished one.
 
+    Under mpirun, processes divide the text and average their vectors, those of frequent words more often. For that each
+    keeps a second copy of the vectors. On SIGTERM all stop together and one state is written.
+
     Threads work without locks, so two runs differ a little. With --deterministic they do not: each thread has
     dimensions of its own.
     """

@@ -142,6 +142,9 @@ def evaluate(
     to normalise them, is given with its standard deviation: 0 ± 0 would be a model that normalises itself. The unigram
     model predicts by the vocabulary's counts alone.
 
+    Under mpirun, processes divide the texts; where there are fewer texts than processes, each text: what comes before a
+    process's own stretch it reads without scoring it. The figures are those of one process.
+
     Similarity: Spearman's and Pearson's correlation of cosines with people's scores. Pairs with an unknown word are
     skipped; the second result is with these, too, their cosine taken as 0.
 

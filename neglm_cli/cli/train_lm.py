@@ -48,6 +48,7 @@ WORDS_OF_1B = 64_000
     ("neglm train-lm train.txt --valid valid.txt --log train.log", "Keep the model that predicts another text best."),
     ("neglm train-lm --resume", "Go on with a training that was interrupted."),
     ("neglm train-lm --dry-run --preset 1b news.txt", "What a large model would take, before it is trained."),
+    ("mpirun -n 2 neglm train-lm --noise batch", "In two processes, which may be on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
     spread=("--valid",),
 )
@@ -424,10 +425,15 @@ def train_lm(
     is written after each epoch that is the best so far, else at the end. A training that diverges is stopped, and
     leaves what was written before.
 
+    Under mpirun, processes divide the rows of the batch, and add up their gradients after each minibatch: they train
+    the model that one process trains, up to rounding. The first one speaks and writes for all. If one of them gets
+    SIGTERM, all stop and one state is written; --resume works with any number of processes.
+
     LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
     learning_rate; progress has loss (nats per word since the last report), gradient_norm, log_z_mean and log_z_std
     (of some words of the last minibatch); epoch has loss (of the epoch) and, with --valid, valid_perplexity and
-    best. A training that goes on adds to the file: where a step occurs twice, the later line counts.
+    best. A training that goes on adds to the file: where a step occurs twice, the later line counts. Under mpirun every
+    line has the rank of its process.
     """
     given = {
         "loss": loss, "k": k, "noise_alpha": noise_alpha, "noise": noise, "log_z": log_z, "bias_init": bias_init,

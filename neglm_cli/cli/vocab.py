@@ -117,6 +117,9 @@ def vocab(
     The vocabulary remembers its corpus: where it is, its size, and a fingerprint that tells whether it has changed.
     The same files, at the same place relative to the output, give the same bytes, whatever the threads and the
     memory. Counts are exact: a table that outgrows --memory continues on disk, in the directory that TMPDIR names.
+
+    Under mpirun, processes divide the text, or compressed files as they are, and then the words, by their hash: no
+    process holds all of them but for those that are kept, which the first one writes. The bytes are the same.
     """
     if text and word2vec:
         raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")

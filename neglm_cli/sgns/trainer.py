@@ -22,7 +22,12 @@ from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_
 
 LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
 QUEUED = 2  # stretches that wait for each thread
-PART = 1 << 16  # words or pairs that each of several processes trains on between two averages
+ROUND, LEAST_PART = 1 << 17, 1 << 13  # words or pairs that all processes train on between two averages; and each
+
+
+def part_of(processes: int) -> int:
+    """Words or pairs that each of several processes trains on between two averages."""
+    return max(LEAST_PART, ROUND // processes)
 
 
 class DivergedError(NeglmError):
@@ -75,7 +80,7 @@ class Trainer:
         try:
             while self.done < self.total:
                 epoch, start = divmod(self.done, length)
-                part = length if size == 1 else PART
+                part = part_of(size) if size > 1 else length
                 first, stop = min(start + self._ranks.rank * part, length), min(start + size * part, length)
                 last = min(first + part, length)
                 begun = before = self.done
