@@ -17,7 +17,7 @@ from neglm_cli.sgns.tables import Tables
 
 ALWAYS = 1024  # rows that are averaged after every round
 ALL_AFTER = 16  # rounds
-STEP = 4.0  # times the learning rate: the share r of the way that a step covers
+STEP = 2.0  # times the learning rate: the share r of the way that a step covers
 ROWS_AT_ONCE = 1 << 16
 
 
