@@ -1,0 +1,58 @@
+"""Lines in one or two panels beside each other, in the style of neglm's own pictures."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from neglm_cli.pictures.paper import SOFT, WIDTH, Look, grid, render
+from neglm_cli.pictures.scales import nice_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEIGHT = 2.8  # inches
+
+
+class Line(NamedTuple):
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    grey: bool = False  # what the others are compared with
+
+
+class Panel(NamedTuple):
+    title: str
+    x_label: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+
+
+def picture(panels: Sequence[Panel]) -> bytes:
+    """As SVG."""
+    return render(lambda: _figure(panels), "svg").data
+
+
+def _figure(panels: Sequence[Panel]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        colours = iter(range(len(panel.lines)))
+        for line in panel.lines:
+            look = Look(SOFT, "solid", "x") if line.grey else Look.of(next(colours))
+            axes.plot(line.x, line.y, color=look.colour, linestyle=look.dashes, marker=look.marker, label=line.label)
+        axes.set_xscale("log" if panel.log_x else "linear")
+        axes.set_yscale("log" if panel.log_y else "linear")
+        axes.set_xticks(ticks := sorted({x for line in panel.lines for x in line.x}), [_shown(tick) for tick in ticks])
+        axes.set_yticks(ticks := nice_ticks(*axes.get_ylim(), 5, panel.log_y), [_shown(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_title(panel.title)
+        axes.set_xlabel(panel.x_label)
+        grid(axes)
+        if len(panel.lines) > 1:
+            axes.legend(frameon=False, fontsize=8.5)
+    return figure
+
+
+def _shown(tick: float) -> str:
+    return (f"{tick:,g}" if tick < 10_000 else f"{tick / 1000:,g}K").replace("-", "−")

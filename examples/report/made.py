@@ -1,0 +1,69 @@
+"""What a report consists of, and the small parts that all reports are put together from."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from neglm_cli.pictures.log import TrainingLog
+
+EXAMPLES = Path(__file__).resolve().parent.parent
+MOST_REPORTS = 60  # of a training, in the logs that are kept
+OF_THIS_MACHINE = ("file", "model", "vectors", "seconds", "words_per_second")  # paths, and times of a busy machine
+
+
+class Made(NamedTuple):
+    tables: dict[str, str]  # Markdown, by the name of its place in README.md
+    pictures: dict[str, bytes]  # SVG, by the file's name
+    results: dict[str, bytes]  # what all of it was made from, by path: the same report can be made from these again
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def percentage(value: float | None) -> str:
+    return "–" if value is None else f"{number(100 * value, 1)} %"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A result of neglm's, without what is true of one machine at one time only."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return {name: value for name, value in found.items() if name not in OF_THIS_MACHINE}
+
+
+def as_json(result: Mapping[str, Any]) -> bytes:
+    return json.dumps(result, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def read_log(path: Path) -> TrainingLog:
+    """All reports on epochs, and evenly some of those between: of n, every m-th, so that at most MOST_REPORTS stay."""
+    log = TrainingLog.parse(path.read_bytes(), path.name)
+    between = [record for record in log.records if record["event"] == "progress"]
+    every = -(-len(between) // MOST_REPORTS) or 1
+    kept = {id(record) for record in between[every - 1 :: every]}
+    return TrainingLog(
+        log.name, [record for record in log.records if record["event"] != "progress" or id(record) in kept]
+    )
+
+
+def as_log(log: TrainingLog) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in log.records)
+
+
+def curves(logs: Mapping[str, TrainingLog]) -> bytes:
+    """The picture that `neglm plot` makes of these trainings, by their names."""
+    with tempfile.TemporaryDirectory() as directory:
+        files = [Path(directory) / f"{i}.log" for i in range(len(logs))]
+        for file, log in zip(files, logs.values(), strict=True):
+            file.write_bytes(as_log(log))
+        command = [sys.executable, "-m", "neglm_cli", "plot", *map(str, files), "--quiet", "-o", "-", "--label", *logs]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout

@@ -1,0 +1,97 @@
+"""examples/ptb: the paper's perplexities beside ours. One directory for each seed."""
+
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+from made import EXAMPLES, Made, as_json, as_log, curves, number, read_json, read_log, table
+
+from neglm_cli.pictures.log import TrainingLog
+
+# The directory of the training, its name on the page, and the paper's perplexity of the test text.
+TRAININGS = {
+    "neglm": ("NEGLM", 98.35),
+    "b": ("NEGLM-B", 100.69),
+    "nce": ("NCE, biases from −log V", 104.33),
+    "nce0": ("NCE, biases from 0", None),
+    "neg": ("NEG, the wrong way", None),
+    "softmax": ("softmax, the control", None),
+}
+TOGETHER = ("neglm", "b", "nce", "softmax")  # in the picture of learning curves
+START_OF_BIASES = ("nce", "nce0")  # in the second one
+
+
+class Run(NamedTuple):
+    log: TrainingLog
+    test: dict[str, Any] | None
+
+    @property
+    def epochs(self) -> list[dict[str, Any]]:
+        return [record for record in self.log.records if record["event"] == "epoch"]
+
+
+def make(directories: list[Path]) -> Made:
+    seeds = [_runs(directory) for directory in directories]
+    tables = {"perplexity": _perplexities(seeds), "neg": _neg_beside_neglm(seeds[0])}
+    results = {}
+    for i, runs in enumerate(seeds):
+        for name, run in runs.items():
+            results[f"{i + 1}/{name}/log.json"] = as_log(run.log)
+            if run.test:
+                results[f"{i + 1}/{name}/test.json"] = as_json(run.test)
+    pictures = {}
+    for file, names in {"curves.svg": TOGETHER, "biases.svg": START_OF_BIASES}.items():
+        logs = {TRAININGS[name][0].partition(", the")[0]: seeds[0][name].log for name in names if name in seeds[0]}
+        if logs:
+            pictures[file] = curves(logs)
+    return Made(tables, pictures, results)
+
+
+def _runs(directory: Path) -> dict[str, Run]:
+    found = {}
+    for name in TRAININGS:
+        log, test = directory / name / "log.json", directory / name / "test.json"
+        if log.exists() and (run := Run(read_log(log), read_json(test) if test.exists() else None)).epochs:
+            found[name] = run
+    return found
+
+
+def _perplexities(seeds: list[dict[str, Run]]) -> str:
+    rates = json.loads((EXAMPLES / "ptb" / "two-cores.json").read_text(encoding="utf-8"))["words_per_second"]
+    rows = []
+    for name, (title, papers) in TRAININGS.items():
+        runs = [seed[name] for seed in seeds if name in seed]
+        if not runs:
+            rows.append([title, number(papers), *["not run yet"] * 5])
+            continue
+        tests = [run.test["perplexity"] for run in runs if run.test]
+        best = [min(epoch["valid_perplexity"] for epoch in run.epochs) for run in runs]
+        last = runs[0].epochs[-1]
+        test = runs[0].test
+        log_z = f"{number(test['log_z_mean'])} ± {number(test['log_z_std'])}" if test else "–"
+        epochs = f"{last['epoch']}" if runs[0].log.finished else f"{last['epoch']}, not finished"
+        hours = last["words"] / rates["softmax" if name == "softmax" else "sampled"] / 3600
+        rows.append([title, number(papers), _over_seeds(tests), _over_seeds(best), log_z, epochs, f"{hours:.1f} h"])
+    head = ["", "paper, test", "ours, test", "ours, validation", "log Z, test", "epochs", "time on two cores"]
+    return table(head, rows)
+
+
+def _over_seeds(values: list[float]) -> str:
+    if len(values) < 2:
+        return f"**{number(values[0])}**" if values else "–"
+    return f"**{number(mean(values))}** ({len(values)} seeds: {number(min(values))} to {number(max(values))})"
+
+
+def _neg_beside_neglm(runs: dict[str, Run]) -> str:
+    if "neg" not in runs or "neglm" not in runs:
+        return "Not run yet.\n"
+    head = ["epoch", "training loss, NEGLM", "training loss, NEG", "validation, NEGLM", "validation, NEG"]
+    rows = [
+        [
+            str(neg["epoch"]), f"{neglm['loss']:.12f}", f"{neg['loss']:.12f}",
+            number(neglm["valid_perplexity"]), number(neg["valid_perplexity"]),
+        ]
+        for neglm, neg in zip(runs["neglm"].epochs, runs["neg"].epochs, strict=False)
+    ]  # fmt: skip
+    return table(head, rows)

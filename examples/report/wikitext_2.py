@@ -1,0 +1,45 @@
+"""examples/wikitext-2: the losses beside each other, in quality and in speed."""
+
+import json
+from pathlib import Path
+from statistics import median
+
+from made import Made, as_json, as_log, curves, number, read_json, read_log, table
+
+LOSSES = {"neglm": "NEGLM", "neglm-b": "NEGLM-B", "nce": "NCE", "softmax": "softmax"}
+SHAPES = ("1×64", "2×300")
+
+
+def make(directories: list[Path]) -> Made:
+    directory = directories[0]
+    results, logs = {}, {}
+    rates: dict[tuple[str, str], list[float]] = {}
+    if (directory / "speed.jsonl").exists():
+        results["speed.jsonl"] = (directory / "speed.jsonl").read_bytes()
+        for line in results["speed.jsonl"].splitlines():
+            rate = json.loads(line)
+            rates.setdefault((rate["loss"], rate["shape"]), []).append(rate["words_per_second"])
+    rows = []
+    for loss, title in LOSSES.items():
+        row = [title, "not run yet", "not run yet"]
+        if (directory / f"{loss}.log").exists():
+            log = logs[title] = read_log(directory / f"{loss}.log")
+            results[f"{loss}.log"] = as_log(log)
+            validations = [record["valid_perplexity"] for record in log.records if record["event"] == "epoch"]
+            row[1] = number(min(validations, default=None))
+        if (directory / f"{loss}.json").exists():
+            found = read_json(directory / f"{loss}.json")
+            results[f"{loss}.json"] = as_json(found)
+            row[2] = f"**{number(found['perplexity'])}**"
+        rows.append(row + [_rate(rates, loss, shape) for shape in SHAPES])
+    head = ["", "validation", "test", *(f"words/s, {shape}" for shape in SHAPES)]
+    return Made({"losses": table(head, rows)}, {"curves.svg": curves(logs)} if logs else {}, results)
+
+
+def _rate(rates: dict[tuple[str, str], list[float]], loss: str, shape: str) -> str:
+    """The median, and how often that of the softmax it is."""
+    if (loss, shape) not in rates:
+        return "not measured yet"
+    rate = median(rates[loss, shape])
+    slow = rates.get(("softmax", shape))
+    return number(rate, 0) + (f" ({rate / median(slow):.1f} ×)" if slow and loss != "softmax" else "")
