@@ -1,0 +1,75 @@
+"""The pages of the recipes: their tables are what the results beside them say."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+WITH_RESULTS = sorted(path.parent.name for path in EXAMPLES.glob("*/results"))
+
+
+def report(directory: Path, *arguments: str) -> str:
+    """What examples/report prints, in this directory."""
+    command = [sys.executable, str(EXAMPLES / "report"), *arguments]
+    done = subprocess.run(
+        command, check=True, cwd=directory, stdout=subprocess.PIPE, env=os.environ | {"PYTHONUTF8": "1"}
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("recipe", WITH_RESULTS)
+def test_tables_are_made_from_the_results(recipe: str, tmp_path: Path) -> None:
+    page = (EXAMPLES / recipe / "README.md").read_text(encoding="utf-8")
+    tables = report(tmp_path, recipe).split("\n\n")
+    assert len(tables) > 1
+    for table in tables:
+        assert table.strip() in page
+    for picture in tmp_path.iterdir():
+        assert (EXAMPLES / recipe / picture.name).exists()
+        assert f"]({picture.name})" in page
+
+
+def record(event: str, step: int, **fields: float) -> str:
+    always = {"event": event, "epoch": 1 + step // 1001, "step": step, "words": 400 * step, "seconds": step / 10}
+    return json.dumps(always | {"words_per_second": 4000, "learning_rate": 1.0} | fields) + "\n"
+
+
+def test_a_report_has_the_best_epoch_and_the_test(tmp_path: Path) -> None:
+    lines = [record("progress", step, loss=5.0, log_z_mean=0.0, log_z_std=0.1) for step in range(1, 1000)]
+    lines += [
+        record("epoch", 1000, loss=5.0, valid_perplexity=301.239),
+        record("epoch", 2000, loss=4.9, valid_perplexity=310),
+    ]
+    (tmp_path / "nce.log").write_text("".join(lines))
+    (tmp_path / "nce.json").write_text(json.dumps({"perplexity": 287.126, "file": "/a/path/of/mine", "seconds": 3}))
+    (tmp_path / "speed.jsonl").write_text(
+        "".join(
+            json.dumps({"loss": loss, "shape": "1×64", "words_per_second": rate}) + "\n"
+            for loss, rate in (("nce", 900), ("nce", 1000), ("nce", 5000), ("softmax", 250))
+        )
+    )
+    printed = report(tmp_path, "wikitext-2", ".")
+    assert "| NCE | 301.24 | **287.13** | 1,000 (4.0 ×) | not measured yet |" in printed
+    assert "| NEGLM | not run yet | not run yet |" in printed
+    assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_logs_are_thinned_evenly_and_nothing_of_the_machine_is_kept(tmp_path: Path) -> None:
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); import made; from pathlib import Path\n"
+        "log = made.read_log(Path('log')); again = Path('again'); again.write_bytes(made.as_log(log))\n"
+        "assert made.as_log(made.read_log(again)) == made.as_log(log)\n"
+        "print(json.dumps([log.records, made.read_json(Path('json'))]))"
+    )
+    lines = [record("progress", step, loss=5.0) for step in range(1, 1000)] + [record("epoch", 1000, loss=5.0)]
+    (tmp_path / "log").write_text("".join(lines))
+    (tmp_path / "json").write_text(json.dumps({"perplexity": 2.0, "file": "/a/path/of/mine", "model": "mine"}))
+    command = [sys.executable, "-c", code, str(EXAMPLES / "report")]
+    records, result = json.loads(subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.PIPE).stdout)
+    steps = [found["step"] for found in records]
+    assert steps == [*range(17, 1000, 17), 1000]
+    assert result == {"perplexity": 2.0}
