@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from neglm_cli.pictures.log import TrainingLog
 
 EXAMPLES = Path(__file__).resolve().parent.parent
-MOST_REPORTS = 60  # of a training, in the logs that are kept
+MOST_REPORTS = 60  # of the first epoch and of all others, in the logs that are kept
 OF_THIS_MACHINE = ("file", "model", "vectors", "seconds", "words_per_second")  # paths, and times of a busy machine
 
 
@@ -45,14 +45,20 @@ def as_json(result: Mapping[str, Any]) -> bytes:
 
 
 def read_log(path: Path) -> TrainingLog:
-    """All reports on epochs, and evenly some of those between: of n, every m-th, so that at most MOST_REPORTS stay."""
+    """All reports on epochs, and evenly some of those between: of the first epoch, and of the others together."""
     log = TrainingLog.parse(path.read_bytes(), path.name)
     between = [record for record in log.records if record["event"] == "progress"]
-    every = -(-len(between) // MOST_REPORTS) or 1
-    kept = {id(record) for record in between[every - 1 :: every]}
+    first, later = ([r for r in between if (r["epoch"] == 1) is is_first] for is_first in (True, False))
+    kept = {id(record) for record in [*_some(first), *_some(later)]}
     return TrainingLog(
         log.name, [record for record in log.records if record["event"] != "progress" or id(record) in kept]
     )
+
+
+def _some(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every n-th, so that at most MOST_REPORTS are left."""
+    every = -(-len(records) // MOST_REPORTS) or 1
+    return records[every - 1 :: every]
 
 
 def as_log(log: TrainingLog) -> bytes:

@@ -20,6 +20,9 @@ TRAININGS = {
 }
 TOGETHER = ("neglm", "b", "nce", "softmax")  # in the picture of learning curves
 START_OF_BIASES = ("nce", "nce0")  # in the second one
+SAMPLED = ("neglm", "b", "nce", "nce0")  # whose first epochs are compared
+CLIP = 5.0  # gradients with a larger norm are shortened to it
+EARLY = (1, 2, 5, 10, 20)  # epochs
 
 
 class Run(NamedTuple):
@@ -33,7 +36,9 @@ class Run(NamedTuple):
 
 def make(directories: list[Path]) -> Made:
     seeds = [_runs(directory) for directory in directories]
-    tables = {"perplexity": _perplexities(seeds), "neg": _neg_beside_neglm(seeds[0])}
+    tables = {
+        "perplexity": _perplexities(seeds), "start": _first_epochs(seeds[0]), "neg": _neg_beside_neglm(seeds[0])
+    }  # fmt: skip
     results = {}
     for i, runs in enumerate(seeds):
         for name, run in runs.items():
@@ -71,8 +76,8 @@ def _perplexities(seeds: list[dict[str, Run]]) -> str:
         test = runs[0].test
         log_z = f"{number(test['log_z_mean'])} ± {number(test['log_z_std'])}" if test else "–"
         epochs = f"{last['epoch']}" if runs[0].log.finished else f"{last['epoch']}, not finished"
-        hours = last["words"] / rates["softmax" if name == "softmax" else "sampled"] / 3600
-        rows.append([title, number(papers), _over_seeds(tests), _over_seeds(best), log_z, epochs, f"{hours:.1f} h"])
+        minutes = last["words"] / rates["softmax" if name == "softmax" else "sampled"] / 60
+        rows.append([title, number(papers), _over_seeds(tests), _over_seeds(best), log_z, epochs, f"{minutes:.0f} min"])
     head = ["", "paper, test", "ours, test", "ours, validation", "log Z, test", "epochs", "time on two cores"]
     return table(head, rows)
 
@@ -81,6 +86,26 @@ def _over_seeds(values: list[float]) -> str:
     if len(values) < 2:
         return f"**{number(values[0])}**" if values else "–"
     return f"**{number(mean(values))}** ({len(values)} seeds: {number(min(values))} to {number(max(values))})"
+
+
+def _first_epochs(runs: dict[str, Run]) -> str:
+    rows = []
+    for name in SAMPLED:
+        if name not in runs:
+            rows.append([TRAININGS[name][0], *["not run yet"] * (3 + len(EARLY))])
+            continue
+        run = runs[name]
+        norms = [r["gradient_norm"] for r in run.log.records if r["event"] == "progress" and r["epoch"] == 1]
+        clipped = mean(norm > CLIP for norm in norms)
+        perplexities = {epoch["epoch"]: epoch["valid_perplexity"] for epoch in run.epochs}
+        rows.append(
+            [
+                TRAININGS[name][0], number(run.epochs[0]["loss"]), number(mean(norms), 1), f"{clipped:.0%}",
+                *(number(perplexities.get(epoch), 1) for epoch in EARLY),
+            ]
+        )  # fmt: skip
+    head = ["", "loss, epoch 1", "gradient norm, epoch 1", f"above {CLIP:g}", *(f"validation, {e}" for e in EARLY)]
+    return table(head, rows)
 
 
 def _neg_beside_neglm(runs: dict[str, Run]) -> str:

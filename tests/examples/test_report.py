@@ -65,11 +65,13 @@ def test_logs_are_thinned_evenly_and_nothing_of_the_machine_is_kept(tmp_path: Pa
         "assert made.as_log(made.read_log(again)) == made.as_log(log)\n"
         "print(json.dumps([log.records, made.read_json(Path('json'))]))"
     )
-    lines = [record("progress", step, loss=5.0) for step in range(1, 1000)] + [record("epoch", 1000, loss=5.0)]
+    steps = [*range(1, 1000), *range(1002, 1060)]  # of the first epoch, and of the second
+    lines = [record("progress", step, loss=5.0) for step in steps]
+    lines.insert(999, record("epoch", 1000, loss=5.0))
     (tmp_path / "log").write_text("".join(lines))
     (tmp_path / "json").write_text(json.dumps({"perplexity": 2.0, "file": "/a/path/of/mine", "model": "mine"}))
     command = [sys.executable, "-c", code, str(EXAMPLES / "report")]
     records, result = json.loads(subprocess.run(command, check=True, cwd=tmp_path, stdout=subprocess.PIPE).stdout)
     steps = [found["step"] for found in records]
-    assert steps == [*range(17, 1000, 17), 1000]
+    assert steps == [*range(17, 1000, 17), 1000, *range(1002, 1060)]
     assert result == {"perplexity": 2.0}
