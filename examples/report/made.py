@@ -37,7 +37,8 @@ def percentage(value: float | None) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """A result of neglm's, without what is true of one machine at one time only."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    return {name: value for name, value in found.items() if name not in OF_THIS_MACHINE}
+    figures = {name: value for name, value in found.items() if isinstance(value, dict)}  # `model` can be one
+    return {name: value for name, value in found.items() if name in figures or name not in OF_THIS_MACHINE}
 
 
 def as_json(result: Mapping[str, Any]) -> bytes:
