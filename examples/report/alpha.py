@@ -32,7 +32,9 @@ def make(directories: list[Path]) -> Made:
             rates.setdefault(int(rate["k"]), []).append(rate["words_per_second"])
 
     def row(first: str, name: str) -> list[str]:
-        return [first, number(valid.get(name)), f"**{number(test.get(name))}**", log_z.get(name, "–")]
+        if name not in test:
+            return [first, *["not run yet"] * 3]
+        return [first, number(valid[name]), f"**{number(test[name])}**", log_z[name]]
 
     tables = {
         "alpha": table(
