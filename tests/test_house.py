@@ -37,11 +37,18 @@ def test_imports_go_one_way() -> None:
 
 
 def test_one_module_knows_the_gpu() -> None:
-    knowing = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if _imports_cuda(path)}
-    assert knowing == {Path("lm/cuda/gpu.py")}
+    assert importers("numba", "cuda") == {Path("lm/cuda/gpu.py")}
 
 
-def _imports_cuda(path: Path) -> bool:
+def test_one_module_knows_mpi() -> None:
+    assert importers("mpi4py") == {Path("scale/mpi.py")}
+
+
+def importers(*package: str) -> set[Path]:
+    return {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if _imports(path, list(package))}
+
+
+def _imports(path: Path, package: list[str]) -> bool:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -49,6 +56,6 @@ def _imports_cuda(path: Path) -> bool:
             names = {alias.name for alias in node.names}
         else:
             continue
-        if any(name.split(".")[:2] == ["numba", "cuda"] for name in names):
+        if any(name.split(".")[: len(package)] == package for name in names):
             return True
     return False
