@@ -151,7 +151,13 @@ class Run:
         self._is_saved = True
 
     def _after_epoch(self, end: "EpochEnd") -> None:
+        from neglm_cli.lm.alignment import align
+
         job = self._job
+        if align(job.device, job.ranks):
+            console.note(
+                "the processes' models had drifted apart, as on processors of different kinds: rank 0's counts"
+            )
         if end.perplexity is not None and end.best:
             job.save_model(self._output)
         if self._state and job.progress.epoch < job.settings.epochs:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.lm.alignment import align
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.settings import Settings
@@ -94,6 +95,22 @@ def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:
         alone.close()
 
 
+def aligns(ranks: Ranks) -> None:
+    """Who has drifted apart goes on alike."""
+    device = CpuDevice(parameters(SMALL, WORDS), SMALL, counts(WORDS), END_OF_LINE, ranks)
+    device.prepare_training()
+    assert not align(device, ranks)
+    expected = whole(device.parameters())
+    if ranks.rank:
+        device.weights.embedding[3, 2] += 1e-6
+    assert align(device, ranks)
+    for name, values in whole(device.parameters()).items():
+        np.testing.assert_array_equal(values, expected[name])
+    device.train(minibatch(SMALL, WORDS, 0)).result()
+    assert not align(device, ranks)
+    device.close()
+
+
 def _device(kind: str, settings: Settings, ranks: Ranks) -> Device:
     made = parameters(settings, WORDS)
     if kind == "cpu":
@@ -113,7 +130,9 @@ def _device(kind: str, settings: Settings, ranks: Ranks) -> Device:
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
     processes = start()
-    checks: dict[str, Callable[..., None]] = {"exchanges": exchanges, "agreement": agreement, "trains": trains}
+    checks: dict[str, Callable[..., None]] = {
+        "exchanges": exchanges, "agreement": agreement, "trains": trains, "aligns": aligns
+    }  # fmt: skip
     checks[name](processes, *arguments)
     print(f"rank {processes.rank} of {processes.size}: {name}")
     processes.finish()

@@ -31,6 +31,10 @@ def test_training_on_the_processor(tmp_path: Path) -> None:
     check(2, tmp_path, "trains", "cpu", *ON_CPU)
 
 
+def test_models_that_drift_apart(tmp_path: Path) -> None:
+    check(2, tmp_path, "aligns")
+
+
 def test_uneven_shares_of_the_batch(tmp_path: Path) -> None:
     check(4, tmp_path, "trains", "cpu", "neglm", "shared by a step")
 
