@@ -47,20 +47,24 @@ def _run(arguments: list[str]) -> tuple[int, str]:
         stop = "" if message.endswith((".", "?", ")")) else "."
         return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
     except NeglmError as error:
-        sentence = str(error)
+        return _failed(str(error))
     except MemoryError:
-        sentence = "there is not enough memory: close other programs, or ask for less"
+        return _failed("there is not enough memory: close other programs, or ask for less")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE, ""
     except OSError as error:
         where = shown(str(error.filename)) if error.filename else "standard output"
-        sentence = f"cannot use {where}: {error.strerror or error}"
+        return _failed(f"cannot use {where}: {error.strerror or error}")
     except Terminated as signalled:
         calm()
         return SIGNALLED + int(signalled.args[0]), "terminated"
     except Exception as error:
-        sentence = f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints"
+        return _failed(f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints")
+
+
+def _failed(sentence: str) -> tuple[int, str]:
+    """Of the exception that is being handled."""
     if console.debug:
         traceback.print_exc()
     return FAILED, sentence

@@ -3,6 +3,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,6 @@ def test_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (package / "MPI.py").write_text("def Get_library_version():\n    return 'Open MPI v5.0.1, package: me@host\\n'\n")
-    assert doctor_machine._mpi() == Found("MPI", OK, "mpi4py of unknown version, Open MPI v5.0.1")
+    assert doctor_machine._mpi() == Found("MPI", OK, f"mpi4py {version('mpi4py')}, Open MPI v5.0.1")
     (package / "MPI.py").write_text("raise RuntimeError('cannot load MPI library')\n")
     assert doctor_machine._mpi().state == BROKEN
