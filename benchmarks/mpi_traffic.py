@@ -34,6 +34,7 @@ STEPS = 20  # of a minibatch
 MINIBATCHES, BATCH = 200, 20  # that train-lm is tried with
 ADAM = ("--optimizer", "adam")
 WIKI_BYTES = 30_000_000
+MPIRUN = shutil.which("mpirun") or str(Path(sys.executable).with_name("mpirun"))
 
 
 class Network(NamedTuple):
@@ -100,10 +101,9 @@ def embed_bytes(words: int, size: int, processes: int) -> float:
 
 
 def run(processes: int, *arguments: str, cwd: Path) -> dict[str, Any]:
-    mpirun = shutil.which("mpirun") or str(Path(sys.executable).with_name("mpirun"))
     command = [sys.executable, "-m", "neglm_cli", *arguments, "--json", "--quiet"]
     if processes > 1:
-        command = [mpirun, "-n", str(processes), *command]
+        command = [MPIRUN, "-n", str(processes), *command]
     found: dict[str, Any] = json.loads(subprocess.run(command, cwd=cwd, check=True, capture_output=True).stdout)
     return found
 
