@@ -19,7 +19,7 @@ SIZE, EPOCHS = 100, 5
 
 INTRODUCTION = f"""# Vectors that several processes train
 
-Made by `benchmarks/mpi_embed.py`: {EPOCHS} epochs of `neglm embed --size {SIZE}` on 100 MB of Wikipedia, on one machine.
+Made by `benchmarks/mpi_embed.py`: {EPOCHS} epochs of `neglm embed --size {SIZE}` on 100 MB of Wikipedia, one machine.
 One process has two threads, several have one each. Means over {{seeds}} seeds, in points (Spearman; 3CosAdd), with
 the lowest and the highest; how far the means are from those of one process; and what a process sent for each word that
 it trained on.
