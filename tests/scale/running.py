@@ -10,7 +10,7 @@ from tests.conftest import SIMULATOR
 MPIRUN = str(Path(sys.executable).with_name("mpirun"))  # of the mpich wheel
 ROOT = Path(__file__).parent.parent.parent
 NEGLM = [sys.executable, "-m", "neglm_cli"]
-SECONDS = 240  # that a job may take: one that hangs fails
+SECONDS = 600  # that a job may take, compiling included: one that hangs fails
 
 
 def environment() -> dict[str, str]:
