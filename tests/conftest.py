@@ -1,6 +1,7 @@
 """What the tests share: running `neglm` as a user does, and strategies for texts."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Numba looks once, when it is imported, and no test has been yet."""
     if not config.getoption("--gpu"):
         os.environ[SIMULATOR] = "1"
+    for number in (signal.SIGINT, signal.SIGHUP):  # programs in the background have them ignored, and so would ours
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """How much memory a training takes, computed before any of it is taken. A test compares it with what is taken."""
 
 from neglm_cli.lm.cpu.arrays import spread
-from neglm_cli.lm.cpu.softmax import ROW
+from neglm_cli.lm.cpu.softmax import BLOCK, ROW
 from neglm_cli.lm.cpu.training import SAMPLED_ROWS, SOFTMAX_ROOM
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import Settings
@@ -28,7 +28,7 @@ def footprint(shape: Shape, settings: Settings) -> dict[str, int]:
     )
     row, state = spread(max(shape.inputs)) + padded(max(shape.inputs)), spread(shape.hidden)
     states = shape.layers * (rows * (row + 4 * hidden + state) + 2 * (rows + settings.batch) * state)
-    scores = 0 if sampled else min(rows * words, max(SOFTMAX_ROOM, words))
+    scores = 0 if sampled else min(rows, max(1, SOFTMAX_ROOM // words)) * -(-words // BLOCK) * ROW
     room = rows * (hidden + 3 * widths[1]) + 3 * shared * widths[1] + scores + places + 3 * words
     scoring = threads * ROW * (widths[1] + (SAMPLED_ROWS if sampled else rows))
     return {

@@ -130,7 +130,7 @@ def counting(
         table, all_runs = counter.shared, runs
         if ranks.size > 1:
             table, all_runs = _divided(_arrays(table, runs), ranks, memory, merged), merged
-        spilled = len(runs) + (len(merged))
+        spilled = len(runs) + len(merged)
         yield Counts(*_arrays(table, all_runs), bool(all_runs), lines, tokens, files.records(), spilled)
     finally:
         runs.close()
