@@ -143,7 +143,8 @@ def train_lm(
     log_z: Annotated[
         float | None,
         typer.Option(
-            help="With --loss nce: the constant log Z.",
+            help="A constant that is subtracted from training scores (neglm, neglm-b, nce). With log k, 4.605 for 100 "
+            "noise words, neglm starts as the unigram model, which it learns faster from.",
             show_default="0, the paper's",
             metavar="X",
             rich_help_panel=MODEL,
@@ -412,9 +413,10 @@ def train_lm(
     """Train a language model: an LSTM that learns by negative sampling.
 
     Every loss is a row of one table. With s the training score of a word w in a context c, p_α the probability of a
-    noise word and k their number: neglm: s = w·c, and p(w|c) is proportional to exp(s) p_α(w); neglm-b: s = w·c + b;
-    nce: s = w·c + b - log(k p_α(w)) - log Z, and p(w|c) is proportional to exp(w·c + b); neg: as neglm, but without
-    p_α(w) at test time, which is wrong and shows why the correction is there; softmax: all words in place of noise.
+    noise word, k their number and log Z a constant, 0 if not given: neglm: s = w·c - log Z, and p(w|c) is proportional
+    to exp(s) p_α(w); neglm-b: s = w·c + b - log Z, else the same; nce: s = w·c + b - log Z - log(k p_α(w)), and p(w|c)
+    is proportional to exp(w·c + b); neg: as neglm, but without p_α(w) at test time, which is wrong and shows why the
+    correction is there; softmax: all words in place of noise.
 
     The text is one sequence; the end of a line is the word <eos>, and words out of the vocabulary are <unk>. It is
     read from disk in every epoch. Memory holds the parameters, what the optimiser keeps of them, and one minibatch;

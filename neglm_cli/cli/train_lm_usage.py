@@ -21,8 +21,8 @@ def check_usage(
     _check_numbers(given)
     loss = given.get("loss", "neglm")
     if not resume:
-        if "log_z" in given and loss != "nce":
-            raise typer.BadParameter("--log-z is for --loss nce.")
+        if "log_z" in given and loss in ("neg", "softmax"):
+            raise typer.BadParameter("--log-z is for --loss neglm, neglm-b and nce.")
         if "bias_init" in given and loss in ("neglm", "neg"):
             raise typer.BadParameter(f"--bias-init is for losses with a bias: {loss} has none.")
         if "adam" in given and given.get("optimizer", "adam" if preset == "1b" else "sgd") != "adam":

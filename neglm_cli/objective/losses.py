@@ -1,15 +1,17 @@
 """The one table that every loss of a language model is a row of.
 
     loss      training score s                   bias starts at   test logit
-    neglm     w·c                                –                w·c + log(k p_α(w))
-    neglm-b   w·c + b_w                          0                w·c + b_w + log(k p_α(w))
-    nce       w·c + b_w − log(k p_α(w)) − log Z  −log V           w·c + b_w − log Z
+    neglm     w·c − log Z                        –                w·c − log Z + log(k p_α(w))
+    neglm-b   w·c + b_w − log Z                  0                w·c + b_w − log Z + log(k p_α(w))
+    nce       w·c + b_w − log Z − log(k p_α(w))  −log V           w·c + b_w − log Z
     neg       w·c                                –                w·c
     softmax   w·c + b_w                          0                w·c + b_w
 
 At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so s + log(k p_α(w)) is log p(w|c): that is what
-a test has to add. (The constants log k and log Z change no probability, for these are normalised; with them, logits
-are log-probabilities as far as the model has learned to normalise itself.) `neg` is the wrong way, kept to show it.
+a test has to add. `neg` is the wrong way, kept to show it.
+
+log Z is a constant, 0 in the paper. It changes no probability, for these are normalised, but it says where training
+starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the optimum.
 """
 
 import math
@@ -35,14 +37,14 @@ LOSSES = {
 
 def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
     """float64 (V,): what is added to w·c + b_w in training; `noise` is p_α."""
-    return -np.log(k * noise) - log_z if loss == "nce" else np.zeros(len(noise))
+    constant = np.full(len(noise), -log_z)
+    return constant - np.log(k * noise) if loss == "nce" else constant
 
 
 def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
     """float64 (V,): what is added to w·c + b_w to make a logit."""
-    if loss == "nce":
-        return np.full(len(noise), -log_z)
-    return np.log(k * noise) if LOSSES[loss].corrects else np.zeros(len(noise))
+    constant = np.full(len(noise), -log_z)
+    return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
 
 
 def first_bias(loss: str, words: int) -> float:

@@ -81,7 +81,7 @@ MODEL_FIELDS = (
           "`logit_offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
     Field("k", "integer", "noise words per word"),
     Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to counts to the power of α"),
-    Field("log_z", "JSON", "the constant log Z of NCE"),
+    Field("log_z", "JSON", "the constant log Z of training scores"),
     Field("layers", "integer", "layers of the LSTM"),
     Field("progress", "JSON", "object with how far the training is: see neglm-train-lm(1), --log"),
 )  # fmt: skip

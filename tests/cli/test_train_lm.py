@@ -273,7 +273,7 @@ def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
         (("--dropout", "1"), "--dropout"),
         (("--lr", "-1"), "--lr"),
         (("--clip", "0"), "--clip"),
-        (("--log-z", "9"), "--log-z is for --loss nce"),
+        (("--loss", "softmax", "--log-z", "9"), "--log-z is for --loss neglm, neglm-b and nce"),
         (("--bias-init", "0"), "--bias-init is for losses with a bias"),
         (("--loss", "cross-entropy"), "--loss"),
         (("--patience", "2"), "--valid"),

@@ -15,7 +15,7 @@ STEPS = (None, None, 3, 1, None)  # the last minibatch of an epoch is shorter
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "neglm": {},
-    "neglm-b": {"loss": "neglm-b", "noise_alpha": 0.75},
+    "neglm-b": {"loss": "neglm-b", "noise_alpha": 0.75, "log_z": 1.5},
     "nce": {"loss": "nce", "log_z": 0.5},
     "neg": {"loss": "neg"},
     "softmax": {"loss": "softmax"},

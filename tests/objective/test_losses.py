@@ -26,7 +26,7 @@ def test_what_a_logit_adds_to_the_training_score(loss: str, alpha: float) -> Non
 def test_only_nce_trains_with_the_correction() -> None:
     noise = probabilities(COUNTS, 0.75)
     for loss in set(LOSSES) - {"nce"}:
-        assert not train_offsets(loss, noise, K, LOG_Z).any()
+        np.testing.assert_allclose(train_offsets(loss, noise, K, LOG_Z), -LOG_Z)
     np.testing.assert_allclose(logit_offsets("nce", noise, K, LOG_Z), -LOG_Z)
 
 
@@ -65,6 +65,12 @@ def logits_at_the_best(loss: str, alpha: float) -> np.ndarray:
 @pytest.mark.parametrize("loss", ["neglm", "neglm-b", "nce"])
 def test_logits_are_log_probabilities(loss: str, alpha: float) -> None:
     np.testing.assert_allclose(np.exp(logits_at_the_best(loss, alpha)), CONDITIONAL, rtol=1e-5)
+
+
+def test_neglm_can_start_as_the_unigram_model() -> None:
+    """With log Z = log k and w·c = 0."""
+    unigram = probabilities(COUNTS, 1.0)
+    np.testing.assert_allclose(np.exp(logit_offsets("neglm", unigram, K, math.log(K))), unigram)
 
 
 @pytest.mark.parametrize("alpha", [0.75, 1.0])
