@@ -32,7 +32,13 @@ NUMBER = 4  # bytes of a float32, and of a word's id
 GOES_ROUND = 2  # a sum is given to those who add it up, and given back
 STEPS = 20  # of a minibatch
 MINIBATCHES, BATCH = 200, 20  # that train-lm is tried with
-ADAM = ("--optimizer", "adam")
+# Trainings whose models are compared.
+ALIKE = {
+    "Adam, rate 0.001": ("--optimizer", "adam"),
+    "SGD, rate 1, `--loss nce`": ("--loss", "nce"),
+    "SGD, rate 1, `--log-z 4.605`": ("--log-z", "4.605"),
+    "SGD, rate 1": (),
+}
 WIKI_BYTES = 30_000_000
 MPIRUN = shutil.which("mpirun") or str(Path(sys.executable).with_name("mpirun"))
 
@@ -124,7 +130,7 @@ def prepare(data: Path, here: Path) -> None:
 
 def agreement(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
     """Options, processes, the largest difference from one process of any parameter, and the test perplexity."""
-    for name, options in (("Adam, rate 0.001", ADAM), ("SGD, rate 1", ())):
+    for name, options in ALIKE.items():
         for processes in (1, 2, 4):
             train(processes, *options, here=here)
             found = run(1, "eval", f"{processes}.model", "--test", str(data / "ptb/ptb.test.txt"), cwd=here)

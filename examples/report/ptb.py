@@ -12,15 +12,16 @@ from neglm_cli.pictures.log import TrainingLog
 # The directory of the training, its name on the page, and the paper's perplexity of the test text.
 TRAININGS = {
     "neglm": ("NEGLM", 98.35),
+    "neglm-z": ("NEGLM, log Z = log k", None),
     "b": ("NEGLM-B", 100.69),
     "nce": ("NCE, biases from −log V", 104.33),
     "nce0": ("NCE, biases from 0", None),
     "neg": ("NEG, the wrong way", None),
     "softmax": ("softmax, the control", None),
 }
-TOGETHER = ("neglm", "b", "nce", "softmax")  # in the picture of learning curves
-START_OF_BIASES = ("nce", "nce0")  # in the second one
-SAMPLED = ("neglm", "b", "nce", "nce0")  # whose first epochs are compared
+TOGETHER = ("neglm", "neglm-z", "b", "nce", "softmax")  # in the picture of learning curves
+START_OF_BIASES = ("nce", "nce0", "neglm")  # in the second one
+SAMPLED = ("neglm", "neglm-z", "b", "nce", "nce0")  # whose first epochs are compared
 CLIP = 5.0  # gradients with a larger norm are shortened to it
 EARLY = (1, 2, 5, 10, 20)  # epochs
 
