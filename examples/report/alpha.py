@@ -15,8 +15,9 @@ def make(directories: list[Path]) -> Made:
     directory = directories[0]
     over_alpha = {alpha: f"alpha-{alpha:g}" for alpha in ALPHAS}
     over_k = {k: "alpha-1" if k == 100 else f"k-{k}" for k in NOISE_WORDS}
+    from_unigram = {k: f"z-k-{k}" for k in NOISE_WORDS}
     valid, test, log_z, results = {}, {}, {}, {}
-    for name in {*over_alpha.values(), *over_k.values()}:
+    for name in {*over_alpha.values(), *over_k.values(), *from_unigram.values()}:
         if not (directory / f"{name}.json").exists():
             continue
         found, log = read_json(directory / f"{name}.json"), read_log(directory / f"{name}.log")
@@ -41,20 +42,36 @@ def make(directories: list[Path]) -> Made:
             ["α", "validation", "test", "log Z, test"], [row(f"{a:g}", name) for a, name in over_alpha.items()]
         ),
         "k": table(
-            ["k", "validation", "test", "log Z, test", "words/s"],
             [
-                [*row(str(k), name), number(median(rates[k]), 0) if k in rates else "not measured yet"]
+                "k",
+                *(f"{what}{start}" for start in ("", "; `--log-z` log k") for what in ("validation", "test")),
+                "words/s",
+            ],
+            [
+                [
+                    *row(str(k), name)[:3],
+                    *row("", from_unigram[k])[1:3],
+                    number(median(rates[k]), 0) if k in rates else "not measured yet",
+                ]
                 for k, name in over_k.items()
             ],
         ),
     }
     panels = [
         Panel("Test perplexity over α, k = 100", "α", [_line({a: test.get(n) for a, n in over_alpha.items()})]),
-        Panel("Over k, α = 1", "k", [_line({k: test.get(n) for k, n in over_k.items()})], log_x=True),
+        Panel(
+            "Over k, α = 1",
+            "k",
+            [
+                _line({k: test.get(n) for k, n in over_k.items()}, "log Z = 0"),
+                _line({k: test.get(n) for k, n in from_unigram.items()}, "log Z = log k"),
+            ],
+            log_x=True,
+        ),
     ]
     return Made(tables, {"perplexity.svg": picture(panels)}, results)
 
 
-def _line(values: dict[float, float | None] | dict[int, float | None]) -> Line:
+def _line(values: dict[float, float | None] | dict[int, float | None], label: str = "") -> Line:
     there = {x: y for x, y in values.items() if y is not None}
-    return Line("", list(there), list(there.values()))
+    return Line(label, list(there), list(there.values()))
