@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COMPARISONS = (
     ["vocab.py"],
     ["phrases.py"],
-    ["embed.py", "--part", "speed"],
+    ["embed.py", "--part", "speed", "--sizes", "100"],
     ["train_lm.py", "--part", "ptb"],
     ["train_lm.py", "--part", "1b"],
     ["eval_lm.py"],
