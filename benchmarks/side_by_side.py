@@ -19,7 +19,7 @@ THREADS = "2"
 INSTALL = {
     "gensim": "gensim",
     "fasttext": "fasttext (or fasttext-wheel, without a C++ compiler)",
-    "torch": "torch==2.13.0",
+    "torch": "torch==2.13.0 safetensors",
 }
 VERSION = """
 import {0}
