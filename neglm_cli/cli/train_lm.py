@@ -144,7 +144,7 @@ def train_lm(
         float | None,
         typer.Option(
             help="A constant that is subtracted from training scores (neglm, neglm-b, nce). With log k, 4.605 for 100 "
-            "noise words, neglm starts as the unigram model, which it learns faster from.",
+            "noise words, neglm starts as the unigram model, and the first epochs learn more.",
             show_default="0, the paper's",
             metavar="X",
             rich_help_panel=MODEL,
