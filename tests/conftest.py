@@ -26,8 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Numba looks once, when it is imported, and no test has been yet."""
-    if not config.getoption("--gpu"):
+    if not config.getoption("--gpu"):  # Numba looks once, when it is imported, and no test has been yet
         os.environ[SIMULATOR] = "1"
     for number in (signal.SIGINT, signal.SIGHUP):  # programs in the background have them ignored, and so would ours
         if signal.getsignal(number) is signal.SIG_IGN:
