@@ -14,7 +14,9 @@ import numpy as np
 
 from neglm_cli.barrier import meet
 from neglm_cli.lm.cpu import arrays, lstm
+from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.device import Team
+from neglm_cli.lm.cpu.product import PANEL
 from neglm_cli.lm.parameters import Shape, start
 
 SHAPE = Shape(words=100, embedding=300, hidden=300, layers=2)
@@ -37,8 +39,8 @@ def sgemm() -> float:
 
 @numba.njit(nogil=True)
 def pass_through(
-    weights: Any, gradients: Any, states: Any, way: Any, back: Any, keep: Any, own: Any, thread: int, threads: int,
-    counter: Any,
+    weights: Any, gradients: Any, states: Any, way: Any, back: Any, keep: Any, own: Any, parts: Any, room: Any,
+    thread: int, threads: int, counter: Any,
 ) -> None:  # fmt: skip
     first, last = own.panels[thread], own.panels[thread + 1]
     rows = BATCH * STEPS
@@ -55,7 +57,7 @@ def pass_through(
         )  # fmt: skip
         lstm.weight_gradients(
             states.x[layer], 300, states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
-            gradients.b[layer], rows, first, last,
+            gradients.b[layer], parts, STEPS, first, last, room[thread],
         )  # fmt: skip
         lstm.input_gradients(
             states.z[layer], back.w[layer], way.d_x[layer], 300, rows * thread // threads,
@@ -78,14 +80,15 @@ def lstm_rate() -> float:
         lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
     keep = np.ones(BATCH * (STEPS + 1), np.float32)
     team = Team(THREADS)
-    arguments = (pass_through, weights, arrays.weights_like(weights), states, way, back, keep, own)
+    parts, room = batch_parts(BATCH, 0, 1), arrays.zeros(THREADS, 2 * PANEL * 300)
+    arguments = (pass_through, weights, arrays.weights_like(weights), states, way, back, keep, own, parts, room)
     team.run(*arguments)
     times = []
     for _ in range(20):
         begun = time.perf_counter()
-        for parts in [team.start(*arguments) for _ in range(5)]:
-            for part in parts:
-                part.result()
+        for futures in [team.start(*arguments) for _ in range(5)]:
+            for future in futures:
+                future.result()
         times.append((time.perf_counter() - begun) / 5)
     team.close()
     return FLOP / statistics.median(times) / 1e9

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from mpi4py import MPI
 
-from neglm_cli.scale.ranks import shares
+from neglm_cli.scale.ranks import add_in_pairs, shares
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -46,8 +46,8 @@ class MpiRanks:
         return self._all.allgather(value)
 
     def sum(self, array: np.ndarray) -> None:
-        """Each rank adds up a stretch of the array, and gives it to all: like most libraries' Allreduce, but in the
-        order of ranks whatever the library, the number of processes and the size."""
+        """Each rank adds up a stretch of the array, and gives it to all: like most libraries' Allreduce, but in pairs
+        of ranks whatever the library, the number of processes and the size."""
         starts = shares(len(array), self.size)
         mine = slice(starts[self.rank], starts[self.rank + 1])
         length = mine.stop - mine.start
@@ -56,9 +56,7 @@ class MpiRanks:
         self._all.Alltoallv([array, (counts, starts[:-1])], [parts, ([length] * self.size, None)])
         self.sent += array.nbytes - array[mine].nbytes
         total = array[mine]
-        total[:] = parts[0]
-        for part in parts[1:]:
-            total += part
+        total[:] = add_in_pairs(parts)
         self._all.Allgatherv(MPI.IN_PLACE, [array, (counts, starts[:-1])])
         self.sent += (self.size - 1) * total.nbytes
 

@@ -1,7 +1,7 @@
 """The processes of a job, as each of them sees the others.
 
-Every process makes the same calls in the same order, each with its own part. What is added up is added in the order
-of ranks, so that all of them get the same bits, and get them again in the next run.
+Every process makes the same calls in the same order, each with its own part. What is added up is added in pairs of
+ranks, then in pairs of these, so that all of them get the same bits, and get them again in the next run.
 """
 
 from collections.abc import Callable
@@ -127,6 +127,16 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+def add_in_pairs(parts: "np.ndarray") -> "np.ndarray":
+    """The sum of all parts, ((0 + 1) + (2 + 3)) + …; they are used up for it."""
+    distance = 1
+    while distance < len(parts):
+        for left in range(0, len(parts) - distance, 2 * distance):
+            parts[left] += parts[left + distance]
+        distance *= 2
+    return parts[0]
 
 
 def shares(total: int, parts: int) -> list[int]:

@@ -9,13 +9,14 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.alignment import align
+from neglm_cli.lm.cpu.batch_parts import PARTS
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.scale.agreement import at_first, check_same, from_first
 from neglm_cli.scale.launch import start
-from neglm_cli.scale.ranks import Ranks, shares
+from neglm_cli.scale.ranks import ALONE, Ranks, shares
 from neglm_cli.scale.rows import agree_on_rows
 from tests.lm.making import END_OF_LINE, SMALL, counts, minibatch, parameters
 from tests.lm.test_device import VARIANTS, WORDS, compare
@@ -76,6 +77,21 @@ def trains(ranks: Ranks, kind: str, *variants: str) -> None:
         rows = slice(starts[ranks.rank], starts[ranks.rank + 1])
         compare(settings, _device(kind, settings, ranks), (None, 2, None), rows)
         _restores(kind, settings, ranks)
+        if kind == "cpu" and PARTS % ranks.size == 0:
+            _same_bits(settings, ranks)
+
+
+def _same_bits(settings: Settings, ranks: Ranks) -> None:
+    """After some minibatches at a rate that makes much of the last bit, the last of them a short one."""
+    trained = []
+    for who in (ranks, ALONE):
+        device = _device("cpu", settings, who)
+        for number in range(4):
+            device.train(minibatch(settings, WORDS, number, steps=2 if number == 3 else None)).result()
+        trained.append(whole(device.parameters()))
+        device.close()
+    for name, values in trained[0].items():
+        np.testing.assert_array_equal(values, trained[1][name], err_msg=name)
 
 
 def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:

@@ -35,8 +35,9 @@ def test_models_that_drift_apart(tmp_path: Path) -> None:
     check(2, tmp_path, "aligns")
 
 
-def test_uneven_shares_of_the_batch(tmp_path: Path) -> None:
-    check(4, tmp_path, "trains", "cpu", "neglm", "shared by a step")
+@pytest.mark.parametrize("processes", [3, 4])
+def test_uneven_shares_of_the_batch(tmp_path: Path, processes: int) -> None:
+    check(processes, tmp_path, "trains", "cpu", "neglm", "shared by a step")
 
 
 def test_training_on_gpus(tmp_path: Path) -> None:

@@ -188,25 +188,29 @@ class Touched(NamedTuple):
 
     slot_of: np.ndarray  # int32 (V,)
     distinct: np.ndarray  # int32 (threads, ·)
-    ends: np.ndarray  # int64 (threads, ·)
+    ends: np.ndarray  # int32 (threads, ·)
     order: np.ndarray  # int32 (threads, places)
     gradients: np.ndarray  # (threads, ·, width)
     found: np.ndarray  # (threads, 8), the first of 8: so that no two threads write to one cache line
     source_of: np.ndarray  # int32 (places,): the row of the source for each place
     factors: np.ndarray  # float32 (places,): what that row is multiplied with
+    part_of: np.ndarray  # uint8 (places,): the part of the batch that it belongs to
 
 
-def touched(words: int, places: int, width: int, source_of: np.ndarray, threads: int) -> Touched:
+def touched(
+    words: int, places: int, width: int, source_of: np.ndarray, part_of: np.ndarray, parts: int, threads: int
+) -> Touched:
     most = min(words, places)
     return Touched(
         np.full(words, -1, np.int32),
         np.empty((threads, most), np.int32),
-        np.empty((threads, most), np.int64),
+        np.empty((threads, most * parts), np.int32),
         np.empty((threads, places), np.int32),
         zeros(threads, most, width),
         np.zeros((threads, 8), np.int64),
         source_of.astype(np.int32),
         np.ones(places, np.float32),
+        part_of.astype(np.uint8),
     )
 
 

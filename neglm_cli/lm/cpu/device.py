@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays, lstm
+from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.optimise import catch_up
 from neglm_cli.lm.cpu.softmax import log_normalisers
 from neglm_cli.lm.cpu.step import Numbers, Text, go_back, go_there, move_alike, score, train
@@ -117,8 +118,9 @@ class CpuDevice:
         room = self.settings.batch * self.settings.bptt * shape.embedding if ranks.size > 1 else 0
         gradients, flat = gradients_behind_each_other(self.weights, room)
         self._training = training_arrays(
-            shape, here, self.weights, gradients, self.own, alias_table(self._noise), self._offsets(train_offsets)
-        )
+            shape, here, batch_parts(self.settings.batch, ranks.rank, ranks.size), self.weights, gradients, self.own,
+            alias_table(self._noise), self._offsets(train_offsets),
+        )  # fmt: skip
         self._together = Together(ranks, self.team, shape, self._training, flat) if ranks.size > 1 else None
         self._transpose()
 

@@ -12,6 +12,8 @@ Rows are (t·B + b). Gates and weights lie in panels: a panel has the four gates
     keep (N + B,)       1, or 0 where a step begins with no state
 """
 
+import numpy as np
+
 from neglm_cli.barrier import meet
 from neglm_cli.kernels import kernel
 from neglm_cli.lm.cpu.cell import UNITS, cell_backward, cell_forward
@@ -81,25 +83,27 @@ def backward(z, c, d_out, u_back, first_back, d_later, d_c, keep, batch, steps, 
 
 
 @kernel
-def weight_gradients(x, inputs, h, z, d_w, d_u, d_b, rows, first, last):
+def weight_gradients(x, inputs, h, z, d_w, d_u, d_b, parts, steps, first, last, room):
     """From the gradients of the gates to those of the weights of panels `first` to `last`; returns the sum of their
-    squares."""
+    squares. parts: see `batch_parts`. room: for 2·PANEL numbers of each input."""
     stride, units = z.shape[1] * PANEL, d_u.shape[1]
-    own, gates = last - first, z.reshape(-1)
+    own, gates, batch = last - first, z.reshape(-1), parts[-1]
     multiply_transposed(
         x.reshape(-1), 0, x.shape[1], gates, first * stride, PANEL, stride,
-        d_w.reshape(-1), first * d_w.shape[1] * PANEL, PANEL, d_w.shape[1] * PANEL, inputs, rows, own, False, False,
+        d_w.reshape(-1), first * d_w.shape[1] * PANEL, PANEL, d_w.shape[1] * PANEL, inputs, parts, batch, steps, own,
+        False, False, room,
     )  # fmt: skip
     multiply_transposed(
         h.reshape(-1), 0, h.shape[1], gates, first * stride, PANEL, stride,
-        d_u.reshape(-1), first * units * PANEL, PANEL, units * PANEL, units, rows, own, False, False,
+        d_u.reshape(-1), first * units * PANEL, PANEL, units * PANEL, units, parts, batch, steps, own,
+        False, False, room,
+    )  # fmt: skip
+    multiply_transposed(
+        np.ones(1, np.float32), 0, 0, gates, first * stride, PANEL, stride,
+        d_b.reshape(-1), first * PANEL, PANEL, PANEL, 1, parts, batch, steps, own, False, False, room,
     )  # fmt: skip
     squares = 0.0
     for panel in range(first, last):
-        d_b[panel, :] = 0
-        for row in range(rows):
-            for column in range(PANEL):
-                d_b[panel, column] += z[panel, row, column]
         squares += sum_of_squares(d_w.reshape(d_w.shape[0], -1), panel)
         squares += sum_of_squares(d_u.reshape(d_u.shape[0], -1), panel)
         squares += sum_of_squares(d_b, panel)

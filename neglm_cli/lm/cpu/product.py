@@ -11,6 +11,8 @@ Arrays are flat. Where a matrix lies is said by strides, counted in numbers, so 
 
     multiply             A[i, k] is a[a_start + i·a_stride + (k // steps)·a_block + k % steps]
     multiply_transposed  A[i, k] is a[a_start + k·a_stride + i]
+
+The second one adds up rows of a minibatch, and does so in an order that `batch_parts` says.
 """
 
 from collections.abc import Iterator
@@ -27,12 +29,12 @@ from neglm_cli.simd import LANES, Code, constant, integer, vector
 PANEL = 2 * LANES  # columns: two machine vectors
 SIZES = (10, 5, 2, 1) if LANES == 16 else (5, 2, 1)  # rows of a tile; the largest leaves few registers free
 MOST_ROWS = SIZES[0]
-UNROLLED = 4  # steps
+UNROLLED, UNROLLED_ACROSS = 4, 5  # steps; a batch of 20 has parts of 5 rows
 KEPT = 1 << 17  # numbers of A that stay in a core's second cache while panels of B go by
 KEPT_STEPS = 100  # rows of a panel of B that stay in its first one
 
 ARGUMENTS = (
-    "rows", "wide", "a", "a_start", "a_stride", "a_block", "b", "b_start", "b_step", "c", "c_start", "c_row",
+    "rows", "wide", "a", "a_start", "a_stride", "a_block", "b", "b_start", "b_step", "b_block", "c", "c_start", "c_row",
     "steps", "blocks", "accumulate",
 )  # fmt: skip
 
@@ -43,8 +45,8 @@ def _tile(across: bool) -> Any:
 
     @intrinsic
     def tile(
-        typingctx, rows, wide, a, a_start, a_stride, a_block, b, b_start, b_step, c, c_start, c_row, steps, blocks,
-        accumulate,
+        typingctx, rows, wide, a, a_start, a_stride, a_block, b, b_start, b_step, b_block, c, c_start, c_row, steps,
+        blocks, accumulate,
     ):  # fmt: skip
         kinds = {"a": a, "b": b, "c": c, "wide": types.boolean, "accumulate": types.boolean}
         signature = types.void(*(kinds.get(name, types.int64) for name in ARGUMENTS))
@@ -92,7 +94,8 @@ class _Tile(Code):
         self.vectors = range(vectors)
         self.given = given
         self.totals = [[cgutils.alloca_once(builder, vector) for _ in self.vectors] for _ in self.rows]
-        self.b_row = cgutils.alloca_once_value(builder, builder.gep(given["b"], [given["b_start"]]))
+        self.b_start = builder.gep(given["b"], [given["b_start"]])
+        self.b_row = cgutils.alloca_once_value(builder, self.b_start)
 
     def emit(self, across: bool) -> None:
         build, given = self.build, self.given
@@ -106,10 +109,9 @@ class _Tile(Code):
         start = build.gep(given["a"], [given["a_start"]])
         with self.loop(given["blocks"]) as block:
             first = build.gep(start, [build.mul(block, given["a_block"])])
+            build.store(build.gep(self.b_start, [build.mul(block, given["b_block"])]), self.b_row)
             if across:
-                with self.loop(given["steps"]) as step:
-                    place = build.gep(first, [build.mul(step, given["a_stride"])])
-                    self.take([build.gep(place, [integer(i)]) for i in self.rows])
+                self.across(first)
             else:
                 self.along([build.gep(first, [build.mul(given["a_stride"], integer(i))]) for i in self.rows])
         for total, place in self.places():
@@ -123,17 +125,27 @@ class _Tile(Code):
                 yield self.totals[i][v], self.build.add(row, integer(v * LANES))
 
     def along(self, rows: list[Any]) -> None:
-        """All steps where the numbers of a row of A are neighbours. Several at once: else finding the rows' places
-        would take longer than the products."""
+        """All steps of a block where the numbers of a row of A are neighbours."""
+        for step in self.steps(UNROLLED):
+            self.take([self.build.gep(row, [step]) for row in rows])
+
+    def across(self, first: Any) -> None:
+        """All steps of a block where those of a column are."""
+        for step in self.steps(UNROLLED_ACROSS):
+            place = self.build.gep(first, [self.build.mul(step, self.given["a_stride"])])
+            self.take([self.build.gep(place, [integer(i)]) for i in self.rows])
+
+    def steps(self, unrolled: int) -> Iterator[Any]:
+        """The code for each step. Several at once: else finding places would take longer than the products."""
         build = self.build
-        many = build.udiv(self.given["steps"], integer(UNROLLED))
-        done = build.mul(many, integer(UNROLLED))
+        many = build.udiv(self.given["steps"], integer(unrolled))
+        done = build.mul(many, integer(unrolled))
         with self.loop(many) as group:
-            here = [build.gep(row, [build.mul(group, integer(UNROLLED))]) for row in rows]
-            for ahead in range(UNROLLED):
-                self.take([build.gep(place, [integer(ahead)]) for place in here])
+            here = build.mul(group, integer(unrolled))
+            for ahead in range(unrolled):
+                yield build.add(here, integer(ahead))
         with self.loop(build.sub(self.given["steps"], done)) as step:
-            self.take([build.gep(row, [build.add(done, step)]) for row in rows])
+            yield build.add(done, step)
 
     def take(self, factors: list[Any]) -> None:
         """One step: a number of A for each row, and a row of B."""
@@ -166,7 +178,7 @@ def multiply(
             while i < end:
                 size = _size(end - i)
                 _along(
-                    size, wide, a, a_start + i * a_stride, a_stride, a_block, b, b_first, b_step,
+                    size, wide, a, a_start + i * a_stride, a_stride, a_block, b, b_first, b_step, steps * b_step,
                     c, c_first + i * c_row, c_row, steps, blocks, accumulate,
                 )  # fmt: skip
                 i += size
@@ -175,24 +187,71 @@ def multiply(
 @outlined
 def multiply_transposed(
     a, a_start, a_stride, b, b_start, b_step, b_panel, c, c_start, c_row, c_panel,
-    rows, steps, panels, narrow, accumulate,
+    rows, parts, batch, blocks, panels, narrow, accumulate, room,
 ):  # fmt: skip
-    """The same with A transposed: `steps` is how many rows of it there are, `rows` how many of its columns."""
-    chunks = max(-(-steps // KEPT_STEPS), 1)
-    at_once = max(-(-steps // chunks), 1)
+    """The same with A transposed: `rows` is how many columns of it there are. The rows of A are `blocks` steps of a
+    batch, of which some parts are added up; see `batch_parts`. room: for 2·rows·PANEL numbers."""
+    count = parts.size - 1
     for panel in range(panels):
         wide = not (narrow and panel == panels - 1)
-        c_first = c_start + panel * c_panel
-        for step in range(0, max(steps, 1), at_once):  # without steps, C is zero
+        b_first, c_first = b_start + panel * b_panel, c_start + panel * c_panel
+        for pair in range(0, count, 2):
+            first = pair == 0
+            total, start, row = (c, c_first, c_row) if first else (room, rows * PANEL, PANEL)
+            _add_part(
+                a, a_start, a_stride, b, b_first, b_step, parts, pair, batch, blocks, total, start, row, rows, wide,
+                accumulate and first,
+            )  # fmt: skip
+            if pair + 1 < count:
+                _add_part(
+                    a, a_start, a_stride, b, b_first, b_step, parts, pair + 1, batch, blocks, room, 0, PANEL, rows,
+                    wide, False,
+                )  # fmt: skip
+                _add_tiles(room, 0, total, start, row, rows, wide)
+            if not first:
+                _add_tiles(room, start, c, c_first, c_row, rows, wide)
+
+
+@outlined
+def _add_part(
+    a, a_start, a_stride, b, b_start, b_step, parts, part, batch, blocks, c, c_start, c_row, rows, wide, accumulate
+):  # fmt: skip
+    """One panel's sum over one part of the batch."""
+    begin = parts[part]
+    steps = parts[part + 1] - begin
+    pieces = max(-(-steps // KEPT_STEPS), 1)
+    steps_at_once = max(-(-steps // pieces), 1)
+    blocks_at_once = max(KEPT_STEPS // steps_at_once, 1) if pieces == 1 else 1
+    for block in range(0, max(blocks, 1), blocks_at_once):  # without blocks or steps, C is zero
+        for step in range(0, max(steps, 1), steps_at_once):
+            at = block * batch + begin + step
             i = 0
             while i < rows:
                 size = _size(rows - i)
                 _across(
-                    size, wide, a, a_start + step * a_stride + i, a_stride, 0,
-                    b, b_start + panel * b_panel + step * b_step, b_step, c, c_first + i * c_row, c_row,
-                    min(at_once, steps - step), 1, accumulate or step > 0,
+                    size, wide, a, a_start + at * a_stride + i, a_stride, batch * a_stride,
+                    b, b_start + at * b_step, b_step, batch * b_step, c, c_start + i * c_row, c_row,
+                    min(steps_at_once, steps - step), min(blocks_at_once, blocks - block),
+                    accumulate or block > 0 or step > 0,
                 )  # fmt: skip
                 i += size
+
+
+@outlined
+def _add_tiles(room, room_start, c, c_start, c_row, rows, wide):
+    if wide and c_row == PANEL:
+        _add(c[c_start : c_start + rows * PANEL], room[room_start : room_start + rows * PANEL])
+        return
+    columns = PANEL if wide else LANES
+    for i in range(rows):
+        at, there = room_start + i * PANEL, c_start + i * c_row
+        _add(c[there : there + columns], room[at : at + columns])
+
+
+@outlined
+def _add(target, source):
+    for i in range(target.size):
+        target[i] += source[i]
 
 
 @outlined

@@ -124,14 +124,19 @@ def shared_loss(
 
 
 @kernel
-def shared_gradients(y, scores, k, group_rows, rows, d_noise, first, last):
-    """The gradients of noise rows, d_noise (G·K, ·), from those of their scores; vectors `first` to `last` of them."""
-    width, stride = y.shape[1], scores.shape[1]
-    lanes = PANEL // 2
-    for group in range(-(-rows // group_rows)):
-        begin = group * group_rows
-        multiply_transposed(
-            scores.reshape(-1), begin * stride, stride, y.reshape(-1), begin * width + first * lanes, width, PANEL,
-            d_noise.reshape(-1), group * k * width + first * lanes, width, PANEL,
-            k, min(group_rows, rows - begin), (last - first + 1) // 2, (last - first) % 2 == 1, False,
-        )  # fmt: skip
+def shared_gradients(y, scores, k, group_rows, rows, parts, d_noise, first, last, room):
+    """The gradients of noise rows, from those of their scores; vectors `first` to `last` of them.
+
+    parts: see `batch_parts`. Each part's gradients are by themselves, d_noise (parts·G·K, ·): a noise word may also
+    stand in the text, and what it gets from there belongs to a part, too."""
+    width, stride, batch = y.shape[1], scores.shape[1], parts[-1]
+    groups = -(-rows // group_rows)
+    for part in range(parts.size - 1):
+        for group in range(groups):
+            begin = group * group_rows
+            multiply_transposed(
+                scores.reshape(-1), begin * stride, stride, y.reshape(-1), begin * width + first * LANES, width, PANEL,
+                d_noise.reshape(-1), (part * groups + group) * k * width + first * LANES, width, PANEL,
+                k, parts[part : part + 2], batch, group_rows // batch, (last - first + 1) // 2,
+                (last - first) % 2 == 1, False, room,
+            )  # fmt: skip

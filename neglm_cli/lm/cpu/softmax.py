@@ -119,11 +119,14 @@ def log_z(highest, sums, row):
 
 @kernel
 def softmax_gradients(
-    y, first_row, rows, output, targets, first, last, scale, scores, tops, highest, sums, target_scores, d_output, d_y
+    y, first_row, rows, parts, output, targets, first, last, scale, scores, tops, highest, sums, target_scores,
+    d_output, d_y, room,
 ):  # fmt: skip
     """What `softmax_scores` has left becomes gradients; d_output (V, ·) gets those of the rows of a thread's words,
-    added to what is there unless first_row is 0; d_y (rows, ·) its part of that of y. Returns the loss of its words."""
-    width = y.shape[1]
+    added to what is there unless first_row is 0; d_y (rows, ·) its part of that of y. Returns the loss of its words.
+
+    parts: see `batch_parts`; those of `rows` rows, if these are not whole steps of the batch."""
+    width, batch = y.shape[1], parts[-1]
     vectors = width * 2 // PANEL
     panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
     normalisers = np.empty(rows)
@@ -145,7 +148,8 @@ def softmax_gradients(
         start = block * scores.shape[1] * ROW
         multiply_transposed(
             scores.reshape(-1), start, ROW, y.reshape(-1), first_row * width, width, PANEL,
-            d_output.reshape(-1), begin * width, width, PANEL, words, rows, panels, narrow, first_row > 0,
+            d_output.reshape(-1), begin * width, width, PANEL, words, parts, batch,
+            rows // batch, panels, narrow, first_row > 0, room,
         )  # fmt: skip
         multiply(
             scores.reshape(-1), start, ROW, 0, output.reshape(-1), begin * width, width, PANEL,

@@ -29,7 +29,7 @@ class Sampling(NamedTuple):
     table: np.ndarray  # the alias table
     offsets: np.ndarray  # float32 (V,): what is added to scores in training
     words: np.ndarray  # int32 (places,): all words whose rows of the output table are touched
-    source: np.ndarray  # (N + G·K, ·): y, and behind it the gradients of shared noise rows
+    source: np.ndarray  # (N + parts·G·K, ·): y, and behind it the gradients of shared noise rows
     noise_rows: np.ndarray  # (G·K, ·)
     packed: np.ndarray  # (G·panels, ·, PANEL)
     scores: np.ndarray  # (N, ·): of shared noise words
@@ -54,6 +54,8 @@ class Training(NamedTuple):
     inputs: Touched  # rows of `embedding`
     outputs: Touched  # rows of `output`
     sampling: Sampling
+    parts: np.ndarray  # of the batch: see `batch_parts`
+    room: np.ndarray  # (threads, 2, ·): for sums over them
 
 
 class Text(NamedTuple):
@@ -216,16 +218,19 @@ def _find_rows(training, text, numbers, rows, thread, threads, counter):
             words[row, k] = text.targets[row]
         places = rows * (k + 1)
     elif numbers.mode == SHARED:
-        groups = -(-rows // numbers.group_rows)
-        places = groups * k + rows
+        groups, parts = -(-rows // numbers.group_rows), training.parts.size - 1
+        places = parts * groups * k + rows
         if thread == 0:
             noise = sampling.words[: groups * k].reshape(groups, k)
             draw_noise(sampling.table, text.noise_key, text.noise_positions, noise, k, 0, groups)
-            _list_places(text.targets, sampling.words, outputs, groups * k, rows, training.states.y.shape[0])
-    _group(text.ids[:rows], inputs, thread, threads)
+            _list_places(
+                text.targets, sampling.words, outputs, groups * k, parts, rows, training.states.y.shape[0],
+                inputs.part_of,
+            )  # fmt: skip
+    _group(text.ids[:rows], inputs, training.parts, thread, threads)
     meet(counter, threads)
     if numbers.mode != SOFTMAX:
-        _group(sampling.words[:places], outputs, thread, threads)
+        _group(sampling.words[:places], outputs, training.parts, thread, threads)
     if numbers.exact:
         _catch_up(training, inputs, 0, training.weights.embedding, training.means.embedding,
                   training.squares.embedding, numbers, thread)  # fmt: skip
@@ -236,29 +241,36 @@ def _find_rows(training, text, numbers, rows, thread, threads, counter):
 
 
 @outlined
-def _list_places(targets, words, outputs, noise_words, rows, room):
-    """Behind the noise words, the targets; noise rows have gradients of their own, which lie behind the rows of y."""
-    for place in range(noise_words):
-        outputs.factors[place] = 1
-        outputs.source_of[place] = room + place
+def _list_places(targets, words, outputs, noise_words, parts, rows, room, part_of):
+    """The noise words, once for each part, and behind them the targets; noise rows have gradients of their own, which
+    lie behind the rows of y. part_of: the part of each row."""
+    for part in range(parts):
+        for i in range(noise_words):
+            place = part * noise_words + i
+            words[place] = words[i]
+            outputs.factors[place] = 1
+            outputs.source_of[place] = room + place
+            outputs.part_of[place] = part
     for row in range(rows):
-        words[noise_words + row] = targets[row]
-        outputs.source_of[noise_words + row] = row
+        place = parts * noise_words + row
+        words[place] = targets[row]
+        outputs.source_of[place] = row
+        outputs.part_of[place] = part_of[row]
 
 
 @outlined
-def _group(words, touched, thread, threads):
+def _group(words, touched, parts, thread, threads):
     group(
-        words, touched.slot_of, touched.distinct[thread], touched.ends[thread], touched.order[thread],
-        touched.found[thread], thread, threads,
+        words, touched.part_of, parts.size - 1, touched.slot_of, touched.distinct[thread], touched.ends[thread],
+        touched.order[thread], touched.found[thread], thread, threads,
     )  # fmt: skip
 
 
 @outlined
-def _gather(touched, source, thread):
+def _gather(touched, source, parts, room, thread):
     return gather(
-        touched.found[thread, 0], touched.ends[thread], touched.order[thread], touched.factors, source,
-        touched.source_of, touched.gradients[thread],
+        touched.found[thread, 0], parts.size - 1, touched.ends[thread], touched.order[thread], touched.factors, source,
+        touched.source_of, touched.gradients[thread], room[thread],
     )  # fmt: skip
 
 
@@ -326,7 +338,7 @@ def _carry(states, rows, batch, thread, threads):
 def _sampled_loss(training, text, numbers, rows, thread, threads, counter):
     """This thread's part of the loss, and the sum of the squares of its gradients of the output table."""
     sampling, outputs, y, d_y = training.sampling, training.outputs, training.states.y, training.way.d_y
-    output, k = training.weights.output, numbers.k
+    output, k, parts = training.weights.output, numbers.k, training.parts
     first, last = _share(rows, thread, threads)
     if numbers.mode == TOKEN:
         loss = token_loss(
@@ -341,14 +353,17 @@ def _sampled_loss(training, text, numbers, rows, thread, threads, counter):
         meet(counter, threads)
         loss = shared_loss(
             y, output, sampling.offsets, text.targets, noise, sampling.noise_rows, sampling.packed, numbers.scale,
-            sampling.scores, outputs.factors[noise_words:], d_y, numbers.group_rows, first, last,
+            sampling.scores, outputs.factors[(parts.size - 1) * noise_words :], d_y, numbers.group_rows, first, last,
         )  # fmt: skip
         meet(counter, threads)
         column, last_column = _share(y.shape[1] // LANES, thread, threads)
         d_noise = sampling.source[y.shape[0] :]
-        shared_gradients(y, sampling.scores, k, numbers.group_rows, rows, d_noise, column, last_column)
+        shared_gradients(
+            y, sampling.scores, k, numbers.group_rows, rows, parts, d_noise, column, last_column,
+            training.room[thread].reshape(-1),
+        )  # fmt: skip
     meet(counter, threads)
-    return loss, _gather(outputs, sampling.source, thread)
+    return loss, _gather(outputs, sampling.source, parts, training.room, thread)
 
 
 @outlined
@@ -368,8 +383,9 @@ def _softmax_loss(training, text, numbers, rows, thread, threads, counter):
         )  # fmt: skip
         meet(counter, threads)
         loss += softmax_gradients(
-            y, row, count, output, text.targets, block, last_block, numbers.scale, sampling.all_scores, sampling.tops,
-            scoring.highest, scoring.sums, scoring.target_scores, d_output, sampling.parts[thread],
+            y, row, count, training.parts if count == rows else np.array([0, count]), output, text.targets, block,
+            last_block, numbers.scale, sampling.all_scores, sampling.tops, scoring.highest, scoring.sums,
+            scoring.target_scores, d_output, sampling.parts[thread], training.room[thread].reshape(-1),
         )  # fmt: skip
         meet(counter, threads)
         first, last = _share(count, thread, threads)
@@ -410,13 +426,13 @@ def _pass_back(training, text, numbers, rows, thread, threads, counter):
         )  # fmt: skip
         total += lstm.weight_gradients(
             states.x[layer], inputs, states.h[layer], states.z[layer], gradients.w[layer], gradients.u[layer],
-            gradients.b[layer], rows, panel, last_panel,
+            gradients.b[layer], training.parts, numbers.steps, panel, last_panel, training.room[thread].reshape(-1),
         )  # fmt: skip
         lstm.input_gradients(states.z[layer], back.w[layer], way.d_x[layer], inputs, first, last)
         if dropped:
             drop(way.d_x[layer], way.d_x[layer], inputs, text.positions, text.keys[layer], dropped, first, last)
         meet(counter, threads)
-    return total + _gather(training.inputs, way.d_x[0], thread)
+    return total + _gather(training.inputs, way.d_x[0], training.parts, training.room, thread)
 
 
 @outlined

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.product import KEPT, KEPT_STEPS, MOST_ROWS, PANEL, multiply, multiply_transposed
 from neglm_cli.simd import LANES
 
@@ -96,13 +97,16 @@ def check_multiply(case: Case) -> None:
     it.check()
 
 
-def check_multiply_transposed(case: Case) -> None:
+def check_multiply_transposed(case: Case, processes: int = 1) -> None:
+    """Steps are the rows of a batch, which is divided as for the first of some processes that have as many rows."""
     it = Product(case)
     stride = case.rows + case.gap
-    a = laid_out(it.a, MARGIN + np.arange(case.steps) * stride + np.arange(case.rows)[:, None], np.nan)
+    a = laid_out(it.a, MARGIN + np.arange(it.a.shape[1]) * stride + np.arange(case.rows)[:, None], np.nan)
+    parts = batch_parts(case.steps * processes, 0, processes)
+    room = np.full(2 * case.rows * PANEL, np.nan, np.float32)
     multiply_transposed(
         a, MARGIN, stride, it.b, MARGIN, *it.b_strides, it.c, MARGIN, *it.c_strides,
-        case.rows, case.steps, case.panels, case.narrow, case.accumulate,
+        case.rows, parts, case.steps, case.blocks, case.panels, case.narrow, case.accumulate, room,
     )  # fmt: skip
     it.check()
 
@@ -114,12 +118,13 @@ def test_multiply(case: Case) -> None:
     check_multiply(case)
 
 
-@given(cases)
-@example(Case(1, 1, 1))
-@example(Case(MOST_ROWS, KEPT_STEPS, 1))
-@example(Case(MOST_ROWS + 1, KEPT_STEPS + 1, 2, narrow=True, b_packed=False, c_packed=False))
-def test_multiply_transposed(case: Case) -> None:
-    check_multiply_transposed(case)
+@given(cases_with_blocks, st.sampled_from([1, 2, 3, 4]))
+@example(Case(1, 1, 1), 1)
+@example(Case(MOST_ROWS, KEPT_STEPS, 1), 4)
+@example(Case(MOST_ROWS + 1, KEPT_STEPS + 1, 2, narrow=True, b_packed=False, c_packed=False), 4)
+@example(Case(3, 5, 1, blocks=KEPT_STEPS // 5 + 1), 4)
+def test_multiply_transposed(case: Case, processes: int) -> None:
+    check_multiply_transposed(case, processes)
 
 
 def test_more_rows_than_stay_in_a_cache() -> None:
@@ -142,5 +147,9 @@ def test_no_steps() -> None:
     for accumulate in (False, True):
         c = np.ones((2, 3, PANEL), np.float32)
         multiply(a, 0, 0, 0, b, 0, 0, 0, c[0].reshape(-1), 0, PANEL, PANEL, 3, 0, 1, 1, False, accumulate)
-        multiply_transposed(a, 0, 0, b, 0, 0, 0, c[1].reshape(-1), 0, PANEL, PANEL, 3, 0, 1, False, accumulate)
+        room = np.zeros(2 * 3 * PANEL, np.float32)
+        multiply_transposed(
+            a, 0, 0, b, 0, 0, 0, c[1].reshape(-1), 0, PANEL, PANEL, 3, batch_parts(0, 0, 1), 0, 1, 1, False, accumulate,
+            room,
+        )  # fmt: skip
         assert (c == accumulate).all()

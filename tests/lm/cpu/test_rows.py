@@ -12,29 +12,37 @@ LIMIT = round(DROPPED * 65536)
 KEY = np.uint64(12345)
 
 
-def grouped(words: np.ndarray, vocabulary: int, threads: int, width: int, source_of: np.ndarray) -> Touched:
-    room = touched(vocabulary, len(words), width, source_of, threads)
+def grouped(
+    words: np.ndarray, vocabulary: int, threads: int, width: int, source_of: np.ndarray, parts: int = 1
+) -> Touched:
+    """Places belong to parts in turn."""
+    part_of = np.arange(len(words)) % parts
+    room = touched(vocabulary, len(words), width, source_of, part_of, parts, threads)
     for thread in range(threads):
         group(
-            words, room.slot_of, room.distinct[thread], room.ends[thread], room.order[thread], room.found[thread],
-            thread, threads,
+            words, room.part_of, parts, room.slot_of, room.distinct[thread], room.ends[thread], room.order[thread],
+            room.found[thread], thread, threads,
         )  # fmt: skip
     return room
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("places", [1, 10, 500])
-def test_a_word_is_found_by_one_thread_at_all_its_places(threads: int, places: int) -> None:
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_a_word_is_found_by_one_thread_at_all_its_places(threads: int, places: int, parts: int) -> None:
     words = np.random.default_rng(places).integers(0, WORDS, places).astype(np.int32)
-    room = grouped(words, WORDS, threads, 16, np.zeros(places))
+    room = grouped(words, WORDS, threads, 16, np.zeros(places), parts)
     found = []
     for thread in range(threads):
         start = 0
         for slot in range(room.found[thread, 0]):
-            word, end = room.distinct[thread][slot], room.ends[thread][slot]
-            np.testing.assert_array_equal(room.order[thread][start:end], np.flatnonzero(words == word))
+            word = room.distinct[thread][slot]
             found.append(word)
-            start = end
+            for part in range(parts):
+                end = room.ends[thread][slot * parts + part]
+                expected = np.flatnonzero((words == word) & (np.arange(places) % parts == part))
+                np.testing.assert_array_equal(room.order[thread][start:end], expected)
+                start = end
     assert sorted(found) == np.unique(words).tolist()
     assert (room.slot_of == -1).all()
 
@@ -49,14 +57,16 @@ def test_threads_have_words_of_all_frequencies(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_gradients_of_a_word_are_added_up(threads: int) -> None:
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_gradients_of_a_word_are_added_up(threads: int, parts: int) -> None:
     """Again with other words in the same room: nothing is left of the first."""
     places, rows, width = 300, 50, 32
     random = np.random.default_rng(threads)
     source = random.standard_normal((rows, width)).astype(np.float32)
     source_of = random.integers(0, rows, places)
     words = random.integers(0, WORDS, places).astype(np.int32)
-    room = grouped(words, WORDS, threads, width, source_of)
+    room = grouped(words, WORDS, threads, width, source_of, parts)
+    sums = np.full((2, width + 3), np.nan, np.float32)
     for _ in range(2):
         factors = random.standard_normal(places).astype(np.float32)
         expected = np.zeros((WORDS, width))
@@ -65,8 +75,9 @@ def test_gradients_of_a_word_are_added_up(threads: int) -> None:
         for thread in range(threads):
             count = room.found[thread, 0]
             squares += gather(
-                count, room.ends[thread], room.order[thread], factors, source, room.source_of, room.gradients[thread]
-            )
+                count, parts, room.ends[thread], room.order[thread], factors, source, room.source_of,
+                room.gradients[thread], sums,
+            )  # fmt: skip
             found[room.distinct[thread][:count]] += room.gradients[thread][:count]
         np.testing.assert_allclose(found, expected, atol=1e-5)
         assert squares == pytest.approx((expected**2).sum(), rel=1e-5)
