@@ -126,7 +126,7 @@ def prepare(data: Path, here: Path) -> None:
 def agreement(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
     """Options, processes, the largest difference from one process of any parameter, and the test perplexity."""
     for name, options in ALIKE.items():
-        for processes in (1, 2, 4):
+        for processes in (1, 2, 3, 4):
             train(processes, *options, here=here)
             found = run(1, "eval", f"{processes}.model", "--test", str(data / "ptb/ptb.test.txt"), cwd=here)
             one, other = (LanguageModel.load(str(here / f"{number}.model")).tensors for number in (1, processes))
@@ -201,10 +201,11 @@ beside what the model in that file says. `eval` sends a few hundred bytes in all
 AGREEMENT = """
 ## One model
 
-The paper's model after 200 minibatches of PTB, from 1, 2 and 4 processes: how far any parameter is from that of one
-process, and the test perplexity. Sums of gradients are made in another order, so the last bits differ. With Adam they
-stay the last bits. With SGD at the paper's rate of 1, training begins chaotically: a difference of 1e-6 after the first
-minibatch, in the last bits of some parameters, doubles every two or three, and 200 later these are different models.
+The paper's model after 200 minibatches of PTB: how far any parameter is from that of one process, and the test
+perplexity. One, two and four processes add up gradients in the same order (`lm/cpu/batch_parts.py`), so that their
+models are the same, bit for bit. Three have another order, and the last bits differ. With Adam they stay the last bits.
+With SGD at the paper's rate of 1, training begins chaotically: such a difference grows fast, and these are different
+models.
 
 | optimiser | processes | largest difference | test perplexity |
 |---|---|---|---|"""

@@ -4,7 +4,6 @@ Run by test_checks.py with NUMBA_ENABLE_CUDASIM=1, in the first process of Numba
 """
 
 import json
-import sys
 from typing import Any
 
 from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_processor
@@ -17,6 +16,7 @@ from neglm_cli.lm.settings import Settings
 REAL = set(KERNELS)
 
 from tests.lm.cuda.executors import SMALL_PRODUCTS  # noqa: E402
+from tests.lm.cuda.turns import take_turns  # noqa: E402
 
 for name in set(KERNELS) - REAL:  # those of the simulator are none that a GPU must run
     del KERNELS[name]
@@ -61,7 +61,7 @@ def broken(gpu: SimulatedGpu, good: Multiplier) -> list[Check]:
 
 
 def main() -> None:
-    sys.setswitchinterval(5e-4)  # the simulator looks after its threads in a busy loop
+    take_turns()
     network.LARGE_BATCH = SIZES.large_batch
     training.SCORES = 2 * 4  # softmax has a few words at a time
     choice.REPEATS = 1
