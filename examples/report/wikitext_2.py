@@ -6,8 +6,16 @@ from statistics import median
 
 from made import Made, as_json, as_log, curves, number, read_json, read_log, table
 
-LOSSES = {"neglm": "NEGLM", "neglm-z": "NEGLM, log Z = log k", "neglm-b": "NEGLM-B", "nce": "NCE", "softmax": "softmax"}
-SHAPES = ("1×64", "2×300")  # that are timed; a constant in the scores takes no time, so neglm-z is not
+LOSSES = {
+    "neglm": "NEGLM",
+    "neglm-z": "NEGLM, log Z = log k",
+    "neglm-b": "NEGLM-B",
+    "neglm-b-z": "NEGLM-B, log Z = log k",
+    "nce": "NCE",
+    "softmax": "softmax",
+}
+AS = {"neglm-z": "as NEGLM", "neglm-b-z": "as NEGLM-B"}  # not timed, for a constant in the scores takes no time
+SHAPES = ("1×64", "2×300")  # that are timed
 
 
 def make(directories: list[Path]) -> Made:
@@ -31,7 +39,7 @@ def make(directories: list[Path]) -> Made:
             found = read_json(directory / f"{loss}.json")
             results[f"{loss}.json"] = as_json(found)
             row[2] = f"**{number(found['perplexity'])}**"
-        rows.append(row + ["as NEGLM" if loss == "neglm-z" else _rate(rates, loss, shape) for shape in SHAPES])
+        rows.append(row + [AS.get(loss) or _rate(rates, loss, shape) for shape in SHAPES])
     head = ["", "validation", "test", *(f"words/s, {shape}" for shape in SHAPES)]
     return Made({"losses": table(head, rows)}, {"curves.svg": curves(logs)} if logs else {}, results)
 

@@ -143,9 +143,10 @@ def train_lm(
     log_z: Annotated[
         float | None,
         typer.Option(
-            help="A constant that is subtracted from training scores (neglm, neglm-b, nce). With log k, 4.605 for 100 "
-            "noise words, neglm starts as the unigram model, and the first epochs learn more.",
-            show_default="0, the paper's",
+            help="A constant that is subtracted from training scores (neglm, neglm-b, nce). It changes no probability, "
+            "but says where training starts: with log k neglm starts as the unigram model, and the first epochs learn "
+            "more than with 0, the paper's.",
+            show_default="log k; 0 for nce",
             metavar="X",
             rich_help_panel=MODEL,
         ),
@@ -428,8 +429,9 @@ def train_lm(
     leaves what was written before.
 
     Under mpirun, processes divide the rows of the batch, and add up their gradients after each minibatch: they train
-    the model that one process trains, up to rounding. The first one speaks and writes for all. If one of them gets
-    SIGTERM, all stop and one state is written; --resume works with any number of processes.
+    the model that one process trains, bit for bit if two or four train on processors, else up to rounding. The first
+    one speaks and writes for all. If one of them gets SIGTERM, all stop and one state is written; --resume works with
+    any number of processes.
 
     LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
     learning_rate; progress has loss (nats per word since the last report), gradient_norm, log_z_mean and log_z_std

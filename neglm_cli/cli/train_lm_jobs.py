@@ -34,6 +34,7 @@ MAY_CHANGE = ("threads", "epochs", "patience")  # by --resume
 
 def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
     from neglm_cli.lm.settings import PRESETS, Settings
+    from neglm_cli.objective.losses import first_log_z
     from neglm_cli.text.parallel import usable_cores
 
     chosen = PRESETS[preset] | given
@@ -41,6 +42,8 @@ def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
         chosen["embedding"] = given["hidden"]
     if "optimizer" in given and "lr" not in given:
         chosen["lr"] = RATES[given["optimizer"]]
+    if "log_z" not in given:
+        chosen["log_z"] = first_log_z(chosen.get("loss", Settings.loss), chosen.get("k", Settings.k))
     threads = thread_count(given.get("threads"))
     if threads > usable_cores():
         console.note(f"{threads} threads wait for each other on {usable_cores()} cores: fewer would be faster")

@@ -1,17 +1,18 @@
 """The one table that every loss of a language model is a row of.
 
-    loss      training score s                   bias starts at   test logit
-    neglm     w·c − log Z                        –                w·c − log Z + log(k p_α(w))
-    neglm-b   w·c + b_w − log Z                  0                w·c + b_w − log Z + log(k p_α(w))
-    nce       w·c + b_w − log Z − log(k p_α(w))  −log V           w·c + b_w − log Z
-    neg       w·c                                –                w·c
-    softmax   w·c + b_w                          0                w·c + b_w
+    loss      training score s                   bias starts at   log Z   test logit
+    neglm     w·c − log Z                        –                log k   w·c − log Z + log(k p_α(w))
+    neglm-b   w·c + b_w − log Z                  0                log k   w·c + b_w − log Z + log(k p_α(w))
+    nce       w·c + b_w − log Z − log(k p_α(w))  −log V           0       w·c + b_w − log Z
+    neg       w·c                                –                –       w·c
+    softmax   w·c + b_w                          0                –       w·c + b_w
 
 At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so s + log(k p_α(w)) is log p(w|c): that is what
 a test has to add. `neg` is the wrong way, kept to show it.
 
 log Z is a constant, 0 in the paper. It changes no probability, for these are normalised, but it says where training
-starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the optimum.
+starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the optimum;
+with 0 it starts with noise words as likely as the true one, and much of an epoch goes into learning that they are not.
 """
 
 import math
@@ -45,6 +46,11 @@ def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndar
     """float64 (V,): what is added to w·c + b_w to make a logit."""
     constant = np.full(len(noise), -log_z)
     return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
+
+
+def first_log_z(loss: str, k: int) -> float:
+    """The constant with which training starts at probabilities that make sense: those of single words, or 1/V."""
+    return math.log(k) if LOSSES[loss].corrects else 0.0
 
 
 def first_bias(loss: str, words: int) -> float:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import random
 import resource
@@ -47,7 +48,7 @@ def refused(neglm: Neglm, *arguments: str, code: int = 1, **options: Any) -> str
 
 
 def test_the_three_lines(neglm: Neglm, corpus: Path) -> None:
-    """As they stand, but for the number of epochs; every default is the paper's."""
+    """As they stand, but for the number of epochs; every default is the paper's, but for where training starts."""
     (corpus.parent / "ptb.test.txt").write_bytes(some_text(500))
     neglm("vocab", "corpus.txt")
     trained = neglm("train-lm", "--loss", "neglm", "--k", "100", "--epochs", "1", NEGLM_CACHE="cache")
@@ -56,7 +57,7 @@ def test_the_three_lines(neglm: Neglm, corpus: Path) -> None:
     result = neglm("eval", "--test", "ptb.test.txt")
     assert b"perplexity" in result.stdout
     model = LanguageModel.load("model.safetensors")
-    assert model.settings == Settings(epochs=1, threads=len(os.sched_getaffinity(0)))
+    assert model.settings == Settings(epochs=1, log_z=math.log(100), threads=len(os.sched_getaffinity(0)))
     assert model.files[0]["path"] == "corpus.txt"
     assert sorted(os.listdir()) == [
         "cache", "corpus.txt", "model.safetensors", "ptb.test.txt", "valid.txt", "vocab.safetensors",
