@@ -7,7 +7,9 @@ have then moved about as often.
 Between two averages N processes go n steps each, from a common place. Had one gone all n·N steps, where would it be?
 If a step covers a share r of what is left of the way, n steps cover 1 − (1−r)^n of it. So the next common place is the
 mean of theirs, but farther from the last by the factor (1 − (1−r)^(nN)) / (1 − (1−r)^n): N for words that have hardly
-moved, whose steps add up; 1 for those that are where they want to be.
+moved, whose steps add up; 1 for those that are where they want to be. r is taken to be the learning rate. That is too
+little in the few directions that most vectors share, where steps are long: what keeps the sum from going too far there
+are rounds that are short.
 """
 
 import numpy as np
@@ -15,9 +17,8 @@ import numpy as np
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.sgns.tables import Tables
 
-ALWAYS = 1024  # rows that are averaged after every round
-ALL_AFTER = 16  # rounds
-STEP = 2.0  # times the learning rate: the share r of the way that a step covers
+ALWAYS = 256  # rows that are averaged after every round
+ALL_AFTER = 64  # rounds
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -62,7 +63,7 @@ class Averaging:
                 part = slice(first, min(first + ROWS_AT_ONCE, rows))
                 ways = table[part] - common[part]
                 self._ranks.sum(ways.reshape(-1))
-                factors = farther(waited[part] * per_word[part], STEP * rate, size) / size
+                factors = farther(waited[part] * per_word[part], rate, size) / size
                 common[part] += factors[:, None].astype(np.float32) * ways
                 table[part] = common[part]
             waited[:rows] = 0

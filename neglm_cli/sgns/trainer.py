@@ -22,7 +22,7 @@ from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_
 
 LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
 QUEUED = 2  # stretches that wait for each thread
-ROUND, LEAST_PART = 1 << 16, 1 << 13  # words or pairs that all processes train on between two averages; and each
+ROUND, LEAST_PART = 1 << 14, 1 << 10  # words or pairs that all processes train on between two averages; and each
 
 
 def part_of(processes: int) -> int:
