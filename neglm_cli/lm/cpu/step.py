@@ -14,11 +14,11 @@ from neglm_cli.kernels import kernel, outlined
 from neglm_cli.lm.cpu import lstm
 from neglm_cli.lm.cpu.arrays import Scoring, Shares, States, Touched, Transposed, Way, Weights
 from neglm_cli.lm.cpu.functions import sum_of_squares
-from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
+from neglm_cli.lm.cpu.moves import move_all, move_layers, move_output, move_touched
+from neglm_cli.lm.cpu.optimise import catch_up
 from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
 from neglm_cli.lm.cpu.sampled import draw_noise, pack_noise, shared_gradients, shared_loss, token_loss
 from neglm_cli.lm.cpu.softmax import BLOCK, add_parts, log_normalisers, softmax_gradients, softmax_scores
-from neglm_cli.lm.optimisers import rate_of
 from neglm_cli.lm.settings import SHARED, SOFTMAX, TOKEN
 from neglm_cli.simd import LANES
 
@@ -101,7 +101,7 @@ def train(training, text, numbers, thread, threads, counter):
     total += _pass_back(training, text, numbers, rows, thread, threads, counter)
     norm = _norm(training.way.squares, total, thread, threads, counter)
     if rows > 0 and math.isfinite(norm):  # with no rows, it was called to be compiled
-        _move(training, numbers, norm, thread)
+        move_all(training, numbers, norm, thread)
         _carry(training.states, rows, numbers.batch, thread, threads)
     meet(counter, threads)
     return loss, norm
@@ -142,16 +142,16 @@ def move_alike(training, numbers, inputs, input_gradients, outputs, output_gradi
     rows = numbers.batch * numbers.steps
     if rows > 0 and math.isfinite(norm):
         weights, means, squares = training.weights, training.means, training.squares
-        _move_layers(training, numbers, norm, thread)
-        _move_rows(
+        move_layers(training, numbers, norm, thread)
+        move_touched(
             weights.embedding, inputs[first_input:last_input], last_input - first_input,
             input_gradients[first_input:last_input], means.embedding, squares.embedding, training.moved[0], numbers,
             norm, True,
         )  # fmt: skip
         if numbers.mode == SOFTMAX:
-            _move_output(training, numbers, norm, thread)
+            move_output(training, numbers, norm, thread)
         else:
-            _move_rows(
+            move_touched(
                 weights.output, outputs[first_output:last_output], last_output - first_output,
                 output_gradients[first_output:last_output], means.output, squares.output, training.moved[1], numbers,
                 norm, True,
@@ -446,77 +446,3 @@ def _squares_of_layers(training, thread):
             total += sum_of_squares(u.reshape(u.shape[0], -1), panel)
             total += sum_of_squares(b, panel)
     return total
-
-
-# --- moves ----------------------------------------------------------------------------------------------
-
-
-@outlined
-def _move(training, numbers, norm, thread):
-    """Move what belongs to this thread along the gradient, which is shortened to the length `clip`."""
-    weights, means, squares = training.weights, training.means, training.squares
-    inputs, outputs = training.inputs, training.outputs
-    _move_layers(training, numbers, norm, thread)
-    _move_rows(
-        weights.embedding, inputs.distinct[thread], inputs.found[thread, 0], inputs.gradients[thread],
-        means.embedding, squares.embedding, training.moved[0], numbers, norm, False,
-    )  # fmt: skip
-    if numbers.mode == SOFTMAX:
-        _move_output(training, numbers, norm, thread)
-    else:
-        _move_rows(
-            weights.output, outputs.distinct[thread], outputs.found[thread, 0], outputs.gradients[thread],
-            means.output, squares.output, training.moved[1], numbers, norm, False,
-        )  # fmt: skip
-
-
-@outlined
-def _shortened(norm, clip):
-    return np.float32(clip / norm if norm > clip else 1.0)
-
-
-@outlined
-def _move_layers(training, numbers, norm, thread):
-    weights, gradients, means, squares = training.weights, training.gradients, training.means, training.squares
-    own, back, kind, epsilon = training.own, training.back, numbers.kind, numbers.epsilon
-    first, last = own.panels[thread], own.panels[thread + 1]
-    scale, rate = _shortened(norm, numbers.clip), rate_of(kind, numbers.rate, numbers.step)
-    for layer in range(weights.w.shape[0]):
-        for p, g, m, v in (
-            (weights.w[layer], gradients.w[layer], means.w[layer], squares.w[layer]),
-            (weights.u[layer], gradients.u[layer], means.u[layer], squares.u[layer]),
-        ):
-            panels = p.shape[0]
-            move_panels(
-                kind, p.reshape(panels, -1), g.reshape(panels, -1), m.reshape(panels, -1), v.reshape(panels, -1),
-                scale, rate, epsilon, first, last,
-            )  # fmt: skip
-        move_panels(
-            kind, weights.b[layer], gradients.b[layer], means.b[layer], squares.b[layer], scale, rate, epsilon,
-            first, last,
-        )  # fmt: skip
-        lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], first, last)
-        lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, first, last)
-
-
-@outlined
-def _move_rows(table, rows, count, gradients, means, squares, moved, numbers, norm, untouched):
-    """untouched: there may be rows among them that no word of this process has let catch up."""
-    kind, rate, epsilon = numbers.kind, numbers.rate, numbers.epsilon
-    if untouched and numbers.exact:
-        catch_up(table, means, squares, moved, rows, count, numbers.step, rate, epsilon)
-    scale = _shortened(norm, numbers.clip)
-    step_rate = rate_of(kind, rate, numbers.step)
-    move_rows(kind, table, rows, count, gradients, means, squares, moved, numbers.step, scale, step_rate, epsilon)
-
-
-@outlined
-def _move_output(training, numbers, norm, thread):
-    """All words, as softmax does."""
-    weights, gradients, means, squares = training.weights, training.gradients, training.means, training.squares
-    blocks, kind = training.own.blocks, numbers.kind
-    begin, end = blocks[thread] * BLOCK, min(blocks[thread + 1] * BLOCK, weights.output.shape[0])
-    scale, rate = _shortened(norm, numbers.clip), rate_of(kind, numbers.rate, numbers.step)
-    move_panels(
-        kind, weights.output, gradients.output, means.output, squares.output, scale, rate, numbers.epsilon, begin, end
-    )

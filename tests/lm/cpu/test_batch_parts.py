@@ -1,0 +1,58 @@
+"""Sums over the rows of a batch: the same bits, however many processes share them."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.lm.cpu.batch_parts import PARTS, batch_parts, part_of_rows
+from neglm_cli.lm.cpu.product import PANEL, multiply_transposed
+from neglm_cli.scale.ranks import add_in_pairs, shares
+
+INPUTS = 7
+
+
+def summed(a: np.ndarray, b: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """The product of A (steps, batch, INPUTS), transposed, and B (steps, batch, PANEL)."""
+    steps, batch = a.shape[:2]
+    c, room = np.empty((INPUTS, PANEL), np.float32), np.empty(2 * INPUTS * PANEL, np.float32)
+    multiply_transposed(
+        np.ascontiguousarray(a).reshape(-1), 0, INPUTS, np.ascontiguousarray(b).reshape(-1), 0, PANEL, 0,
+        c.reshape(-1), 0, PANEL, 0, INPUTS, parts, batch, steps, 1, False, False, room,
+    )  # fmt: skip
+    return c
+
+
+@pytest.mark.parametrize("batch", [4, 7, 20, 500])
+@pytest.mark.parametrize("processes", [2, 4])
+def test_one_two_and_four_processes_get_the_same_bits(batch: int, processes: int) -> None:
+    random = np.random.default_rng(batch)
+    a, b = (random.standard_normal((9, batch, width)).astype(np.float32) for width in (INPUTS, PANEL))
+    one = summed(a, b, batch_parts(batch, 0, 1))
+    starts = shares(batch, processes)
+    each = [
+        summed(a[:, first:last], b[:, first:last], batch_parts(batch, rank, processes))
+        for rank, (first, last) in enumerate(pairwise(starts))
+    ]
+    np.testing.assert_array_equal(add_in_pairs(np.array(each)), one)
+    assert (one != summed(a, b, np.array([0, batch]))).any()  # another order has other bits
+
+
+@given(st.integers(1, 100), st.integers(1, 9))
+def test_every_row_has_a_part(batch: int, processes: int) -> None:
+    starts = shares(batch, processes)
+    for rank in range(processes):
+        parts = batch_parts(batch, rank, processes)
+        assert parts[-1] == starts[rank + 1] - starts[rank]
+        assert len(parts) - 1 == (PARTS // processes if PARTS % processes == 0 else 1)
+        assert len(part_of_rows(parts)) == parts[-1]
+        assert (np.diff(parts) >= 0).all()
+
+
+@given(st.integers(1, 20))
+def test_pairs_of_pairs(count: int) -> None:
+    """Of 1, 10, 100, … each is there once."""
+    powers = np.array([10.0**i for i in range(count)])
+    assert add_in_pairs(powers.copy()[:, None])[0] == pytest.approx(powers.sum())
