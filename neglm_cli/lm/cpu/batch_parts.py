@@ -3,7 +3,7 @@
 A sum of float32 depends on its order, and a training that moves fast makes much of the last bit. So the rows of a batch
 are divided into PARTS, each part is summed over all steps of the minibatch, step by step, and the parts are added in
 pairs: (0 + 1) + (2 + 3). Two processes have two parts each, and four have one: they add what they have in pairs, too,
-and get the bits of one process.
+and get the bits of one process. (A softmax over so many words that it takes a few rows at a time does without.)
 
     parts   int64 (·,): where each part of the batch begins, and the end
 """
