@@ -203,8 +203,8 @@ AGREEMENT = """
 
 The paper's model after 200 minibatches of PTB: how far any parameter is from that of one process, and the test
 perplexity. One, two and four processes add up gradients in the same order (`lm/cpu/batch_parts.py`), so that their
-models are the same, bit for bit. Three have another order, and the last bits differ. With Adam the models stay near each
-other. With SGD at the paper's rate of 1, training begins chaotically: such a difference grows fast, and these are
+models are the same, bit for bit. Three have another order, and the last bits differ. With Adam the models stay near
+each other. With SGD at the paper's rate of 1, training begins chaotically: such a difference grows fast, and these are
 different models.
 
 | optimiser | processes | largest difference | test perplexity |
