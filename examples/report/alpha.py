@@ -1,6 +1,7 @@
 """examples/alpha: perplexity over α and over k."""
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -11,13 +12,16 @@ ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE_WORDS = (10, 25, 50, 100, 200, 400)
 
 
+STARTS = ("", "; `--log-z` log k")  # of columns: the paper's start, and the unigram model's
+
+
 def make(directories: list[Path]) -> Made:
     directory = directories[0]
-    over_alpha = {alpha: f"alpha-{alpha:g}" for alpha in ALPHAS}
-    over_k = {k: "alpha-1" if k == 100 else f"k-{k}" for k in NOISE_WORDS}
-    from_unigram = {k: f"z-k-{k}" for k in NOISE_WORDS}
+    # Of each α and k: the training with the paper's start, and the one that starts as the unigram model.
+    over_alpha = {a: (f"alpha-{a:g}", "z-k-100" if a == 1 else f"z-alpha-{a:g}") for a in ALPHAS}
+    over_k = {k: ("alpha-1" if k == 100 else f"k-{k}", f"z-k-{k}") for k in NOISE_WORDS}
     valid, test, log_z, results = {}, {}, {}, {}
-    for name in {*over_alpha.values(), *over_k.values(), *from_unigram.values()}:
+    for name in {name for names in (*over_alpha.values(), *over_k.values()) for name in names}:
         if not (directory / f"{name}.json").exists():
             continue
         found, log = read_json(directory / f"{name}.json"), read_log(directory / f"{name}.log")
@@ -32,46 +36,37 @@ def make(directories: list[Path]) -> Made:
             rate = json.loads(line)
             rates.setdefault(int(rate["k"]), []).append(rate["words_per_second"])
 
-    def row(first: str, name: str) -> list[str]:
-        if name not in test:
-            return [first, *["not run yet"] * 3]
-        return [first, number(valid[name]), f"**{number(test[name])}**", log_z[name]]
+    def figures(names: tuple[str, str]) -> list[str]:
+        return [
+            figure
+            for name in names
+            for figure in ((number(valid[name]), f"**{number(test[name])}**") if name in test else ["not run yet"] * 2)
+        ]
 
+    head = [f"{what}{start}" for start in STARTS for what in ("validation", "test")]
     tables = {
         "alpha": table(
-            ["α", "validation", "test", "log Z, test"], [row(f"{a:g}", name) for a, name in over_alpha.items()]
+            ["α", *head, f"log Z, test{STARTS[1]}"],
+            [[f"{a:g}", *figures(names), log_z.get(names[1], "–")] for a, names in over_alpha.items()],
         ),
         "k": table(
+            ["k", *head, "words/s"],
             [
-                "k",
-                *(f"{what}{start}" for start in ("", "; `--log-z` log k") for what in ("validation", "test")),
-                "words/s",
-            ],
-            [
-                [
-                    *row(str(k), name)[:3],
-                    *row("", from_unigram[k])[1:3],
-                    number(median(rates[k]), 0) if k in rates else "not measured yet",
-                ]
-                for k, name in over_k.items()
+                [str(k), *figures(names), number(median(rates[k]), 0) if k in rates else "not measured yet"]
+                for k, names in over_k.items()
             ],
         ),
     }
     panels = [
-        Panel("Test perplexity over α, k = 100", "α", [_line({a: test.get(n) for a, n in over_alpha.items()})]),
-        Panel(
-            "Over k, α = 1",
-            "k",
-            [
-                _line({k: test.get(n) for k, n in over_k.items()}, "log Z = 0"),
-                _line({k: test.get(n) for k, n in from_unigram.items()}, "log Z = log k"),
-            ],
-            log_x=True,
-        ),
+        Panel("Test perplexity over α, k = 100", "α", _lines(over_alpha.items(), test)),
+        Panel("Over k, α = 1", "k", _lines(over_k.items(), test), log_x=True),
     ]
     return Made(tables, {"perplexity.svg": picture(panels)}, results)
 
 
-def _line(values: dict[float, float | None] | dict[int, float | None], label: str = "") -> Line:
-    there = {x: y for x, y in values.items() if y is not None}
-    return Line(label, list(there), list(there.values()))
+def _lines(trainings: Iterable[tuple[float, tuple[str, str]]], test: Mapping[str, float]) -> list[Line]:
+    lines = []
+    for start, label in enumerate(("log Z = 0", "log Z = log k")):
+        there = {x: test[names[start]] for x, names in trainings if names[start] in test}
+        lines.append(Line(label, list(there), list(there.values())))
+    return lines
