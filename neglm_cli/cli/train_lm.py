@@ -414,7 +414,7 @@ def train_lm(
     """Train a language model: an LSTM that learns by negative sampling.
 
     Every loss is a row of one table. With s the training score of a word w in a context c, p_α the probability of a
-    noise word, k their number and log Z a constant, 0 if not given: neglm: s = w·c - log Z, and p(w|c) is proportional
+    noise word, k their number and log Z a constant (--log-z): neglm: s = w·c - log Z, and p(w|c) is proportional
     to exp(s) p_α(w); neglm-b: s = w·c + b - log Z, else the same; nce: s = w·c + b - log Z - log(k p_α(w)), and p(w|c)
     is proportional to exp(w·c + b); neg: as neglm, but without p_α(w) at test time, which is wrong and shows why the
     correction is there; softmax: all words in place of noise.

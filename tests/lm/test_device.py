@@ -69,3 +69,16 @@ def compare(
 def test_trains_and_scores_as_the_reference(variant: str) -> None:
     settings = replace(SMALL, **VARIANTS[variant])
     compare(settings, device(settings, WORDS))
+
+
+def test_neg_trains_what_neglm_trains() -> None:
+    """Bit for bit, with the paper's start: only how scores are read differs."""
+    losses, trained = [], []
+    for loss in ("neglm", "neg"):
+        made = device(replace(SMALL, loss=loss, log_z=0.0), WORDS)
+        losses.append([made.train(minibatch(SMALL, WORDS, number)).result().loss for number in range(3)])
+        trained.append(model_of(made.parameters(), SMALL.layers).arrays())
+        made.close()
+    assert losses[0] == losses[1]
+    for neglm, neg in zip(*trained, strict=True):
+        np.testing.assert_array_equal(neglm, neg)
