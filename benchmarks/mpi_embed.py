@@ -2,8 +2,8 @@
 
     python benchmarks/mpi_embed.py --data ../shared/data [--seeds N] > benchmarks/mpi/embed.md
 
-Five epochs of wiki100.txt at size 100, evaluated as `embed.py --part quality` does. Needs mpirun, on the PATH or beside
-this Python (pip install 'neglm[mpi]' mpich). How busy the machine is does not matter: nothing is timed.
+Five epochs of wiki100.txt at size 100, evaluated as `embed.py --part quality` does. Needs mpirun, beside this Python or
+on the PATH (pip install 'neglm[mpi]' mpich). How busy the machine is does not matter: nothing is timed.
 """
 
 import statistics

@@ -3,7 +3,7 @@ and whether several train the model that one trains.
 
     python benchmarks/mpi_traffic.py --data ../shared/data > benchmarks/mpi/traffic.md
 
-Needs mpirun, on the PATH or beside this Python (pip install 'neglm[mpi]' mpich). Bytes are counted, not timed: how busy
+Needs mpirun, beside this Python or on the PATH (pip install 'neglm[mpi]' mpich). Bytes are counted, not timed: how busy
 the machine is does not matter.
 """
 
@@ -35,7 +35,8 @@ MINIBATCHES, BATCH = 200, 20  # that train-lm is tried with
 # Trainings whose models are compared.
 ALIKE = {"Adam, rate 0.001": ("--optimizer", "adam"), "SGD, rate 1": ()}
 WIKI_BYTES = 30_000_000
-MPIRUN = shutil.which("mpirun") or str(Path(sys.executable).with_name("mpirun"))
+BESIDE = Path(sys.executable).with_name("mpirun")  # of the mpich wheel
+MPIRUN = str(BESIDE) if BESIDE.exists() else shutil.which("mpirun") or "mpirun"
 
 
 class Network(NamedTuple):
@@ -101,26 +102,26 @@ def embed_bytes(words: int, size: int, processes: int) -> float:
 # --- measuring ------------------------------------------------------------------------------------------
 
 
-def run(processes: int, *arguments: str, cwd: Path) -> dict[str, Any]:
+def run(processes: int, *arguments: str, cwd: Path, launcher: tuple[str, ...] = (MPIRUN,)) -> dict[str, Any]:
     command = [sys.executable, "-m", "neglm_cli", *arguments, "--json", "--quiet"]
     if processes > 1:
-        command = [MPIRUN, "-n", str(processes), *command]
+        command = [*launcher, "-n", str(processes), *command]
     found: dict[str, Any] = json.loads(subprocess.run(command, cwd=cwd, check=True, capture_output=True).stdout)
     return found
 
 
-def train(processes: int, *options: str, here: Path) -> dict[str, Any]:
+def train(processes: int, *options: str, here: Path, launcher: tuple[str, ...] = (MPIRUN,)) -> dict[str, Any]:
     return run(
         processes, "train-lm", "ptb.txt", *options, "--epochs", "1", "--threads", "1", "-o", f"{processes}.model",
-        cwd=here,
+        cwd=here, launcher=launcher,
     )  # fmt: skip
 
 
-def prepare(data: Path, here: Path) -> None:
-    """So many words of PTB that an epoch is MINIBATCHES, with the vocabulary of all of it."""
+def prepare(data: Path, here: Path, minibatches: int = MINIBATCHES) -> None:
+    """So many words of PTB that an epoch has these minibatches, with the vocabulary of all of it."""
     run(1, "vocab", str(data / "ptb/ptb.train.txt"), cwd=here)
     words = (data / "ptb/ptb.train.txt").read_text().replace("\n", " <eos> ").split()
-    (here / "ptb.txt").write_text(" ".join(words[: MINIBATCHES * BATCH * STEPS + 1]).replace(" <eos> ", "\n"))
+    (here / "ptb.txt").write_text(" ".join(words[: minibatches * BATCH * STEPS + 1]).replace(" <eos> ", "\n"))
 
 
 def agreement(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
