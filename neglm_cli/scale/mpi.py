@@ -97,11 +97,17 @@ class MpiRanks:
         turn = 0 if self.rank == 0 else 1 if self.local_rank == 0 else 2
         result = function() if turn == 0 else None
         for now in (1, 2):
-            self._all.Barrier()
+            self._meet()
             if turn == now:
                 result = function()
-        self._all.Barrier()
+        self._meet()
         return result  # type: ignore[return-value]  # everyone has had a turn
+
+    def _meet(self) -> None:
+        """A barrier that leaves the cores to who is still at work: MPI libraries wait at full speed."""
+        everyone = self._all.Ibarrier()
+        while not everyone.Test():
+            time.sleep(0.01)
 
     def all_fail(self) -> bool:
         """Who fails tells the first process; it waits a moment for all, and tells them so. If it is at work itself, it

@@ -1,6 +1,7 @@
 """What is checked inside of processes, by each for itself: mpirun python -m tests.scale.checks NAME …"""
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -65,6 +66,9 @@ def agreement(ranks: Ranks) -> None:
         at_first(ranks, fail)
     turns: list[int] = ranks.all(ranks.in_turn(lambda: ranks.rank))
     assert turns == list(range(ranks.size))
+    begun = time.process_time()
+    ranks.in_turn(lambda: time.sleep(0.5 if ranks.rank == 0 else 0))
+    assert time.process_time() - begun < 0.25  # who waits leaves the core to who works
 
 
 def trains(ranks: Ranks, kind: str, *variants: str) -> None:
