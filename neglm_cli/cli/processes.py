@@ -2,16 +2,20 @@
 
 import os
 import sys
+import time
 from typing import Any
 
 from neglm_cli import __version__
 from neglm_cli.cli.console import console
+from neglm_cli.cli.signals import undisturbed
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import launched, ranks, start
 from neglm_cli.scale.ranks import Ranks
 
 TOGETHER = ("vocab", "embed", "train-lm", "eval")  # subcommands that several processes can share
+
+FIRST_SPEAKS = 5.0  # seconds that the others leave it
 
 
 def join(arguments: list[str]) -> None:
@@ -38,6 +42,9 @@ def leave(code: int, sentence: str) -> int:
     if processes.size == 1:
         if not console.rank:
             console.error(sentence)
+        else:  # they have not found each other; and where one leaves, srun ends the first before it has spoken
+            with undisturbed():
+                time.sleep(FIRST_SPEAKS)
         return code
     if processes.rank == 0:
         console.error(sentence)

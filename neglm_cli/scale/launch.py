@@ -15,7 +15,9 @@ LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
 FORCED = "NEGLM_MPI"  # 1: there is MPI, whatever else the environment says; 0: there is none
+OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # only its mpirun sets it
 INSTALL = "pip install 'neglm[mpi]'"
+OWN_LAUNCHER = "mpirun, or srun --mpi=…, must be that of the MPI library which mpi4py finds"
 
 _ranks: Ranks = ALONE
 
@@ -39,16 +41,15 @@ def start() -> Ranks:
     if find_spec("mpi4py") is None:
         raise NeglmError(f"{expected} processes were started, but mpi4py is not installed: {INSTALL}, on all machines")
     try:
-        from neglm_cli.scale.mpi import MpiRanks
+        from neglm_cli.scale.mpi import MpiRanks, library
 
+        if OPEN_MPI in os.environ and library() == "MPICH" and os.environ.get(FORCED) != "1":
+            raise NeglmError(f"{expected} processes were started by Open MPI, but mpi4py finds MPICH: {OWN_LAUNCHER}")
         _ranks = MpiRanks()
     except (ImportError, RuntimeError) as error:
         raise NeglmError(f"{expected} processes were started, but mpi4py finds no MPI library: {error}") from error
     if _ranks.size != expected > 1:
-        raise NeglmError(
-            f"{expected} processes were started, but MPI sees {_ranks.size}: mpirun, or srun --mpi=…, must be that of "
-            "the MPI library which mpi4py finds"
-        )
+        raise NeglmError(f"{expected} processes were started, but MPI sees {_ranks.size}: {OWN_LAUNCHER}")
     return _ranks
 
 

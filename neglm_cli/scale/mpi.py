@@ -3,14 +3,20 @@
 import ctypes
 import os
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import mpi4py
 import numpy as np
-from mpi4py import MPI
 
-from neglm_cli.scale.ranks import add_in_pairs, shares
+mpi4py.rc.initialize = False  # MPICH ends a process that it cannot join: what can be said is said before
+mpi4py.rc.finalize = True
+
+from mpi4py import MPI  # noqa: E402
+
+from neglm_cli.scale.ranks import add_in_pairs, shares  # noqa: E402
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -20,10 +26,19 @@ LEAVING = 0.05  # seconds; MPICH's launcher takes who leaves at the same moment 
 HEARD, ANSWERED = 2.0, 4.0  # seconds that the first process waits for the others to fail, and they for its answer
 
 
+def library() -> str:
+    """Whose MPI it is; it need not have been started."""
+    return MPI.get_vendor()[0]
+
+
 class MpiRanks:
     """All processes that mpirun, or what the cluster has instead, has started."""
 
     def __init__(self) -> None:
+        if not MPI.Is_initialized():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a launcher that is not the library's: `launch` says so
+                MPI.Init_thread()
         self._all = MPI.COMM_WORLD
         self.rank, self.size = self._all.rank, self._all.size
         self._failing = self._all.Dup()

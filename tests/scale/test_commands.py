@@ -220,6 +220,35 @@ def test_processes_that_differ_are_refused(text: Path) -> None:
     assert "rank 1 does not have the same arguments as rank 0" in said
 
 
+def _strangers(cwd: Path, rank: str, size: str) -> "list[subprocess.Popen[bytes]]":
+    """Two processes whose launcher is not that of the MPI library."""
+    return [
+        subprocess.Popen(
+            [*NEGLM, "vocab", "text.txt"], cwd=cwd, env=environment() | {rank: str(number), size: "2"},
+            stderr=subprocess.PIPE,
+        )
+        for number in (0, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "sentence"),
+    [
+        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "2 processes were started, but MPI sees 1: mpirun, or srun"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "started by Open MPI, but mpi4py finds MPICH: mpirun, or"),
+    ],
+)
+def test_a_launcher_of_another_library_is_refused(text: Path, rank: str, size: str, sentence: str) -> None:
+    """The first speaks; the other one is silent, and stays until that is done: srun ends all when one leaves."""
+    first, other = _strangers(text.parent, rank, size)
+    said = one_sentence(first.communicate(timeout=60)[1])
+    assert sentence in said
+    assert other.poll() is None
+    assert other.communicate(timeout=60)[1] == b""
+    assert first.returncode == other.returncode == 1
+    assert list(text.parent.iterdir()) == [text]
+
+
 def test_a_text_that_differs_is_refused(text: Path) -> None:
     here, there = text.parent, text.parent / "there"
     there.mkdir()
