@@ -9,7 +9,7 @@ import typer
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
-from neglm_cli.cli.signals import Terminated, calm, watch
+from neglm_cli.cli.signals import Terminated, calm, undisturbed, watch
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.launch import ranks
 
@@ -27,7 +27,8 @@ def run(arguments: list[str]) -> int:
     watch()
     code, sentence = _run(arguments)
     if sentence:
-        return leave(code, sentence)
+        with undisturbed():  # srun signals who is still leaving when another has left
+            return leave(code, sentence)
     ranks().finish()
     return code
 

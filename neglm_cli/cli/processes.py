@@ -7,7 +7,6 @@ from typing import Any
 
 from neglm_cli import __version__
 from neglm_cli.cli.console import console
-from neglm_cli.cli.signals import undisturbed
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import launched, ranks, start
@@ -43,8 +42,7 @@ def leave(code: int, sentence: str) -> int:
         if not console.rank:
             console.error(sentence)
         else:  # they have not found each other; and where one leaves, srun ends the first before it has spoken
-            with undisturbed():
-                time.sleep(FIRST_SPEAKS)
+            time.sleep(FIRST_SPEAKS)
         return code
     if processes.rank == 0:
         console.error(sentence)

@@ -103,6 +103,29 @@ def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
     assert_same(here / "whole.st", here / "parts.st")
 
 
+def test_the_state_is_written_however_long_it_takes(text: Path) -> None:
+    """Longer than processes that fail wait for each other."""
+    here = text.parent
+    command = ["train-lm", "text.txt", *TINY, "--epochs", "5000", "-o", "m.st"]
+    program = (
+        "import sys, time; from neglm_cli.cli.main import run; from neglm_cli.lm import job; save = job.save; "
+        f"job.save = lambda *given: (time.sleep(6), save(*given)); sys.exit(run({command}))"
+    )
+    job = subprocess.Popen(
+        [MPIRUN, "-n", "2", NEGLM[0], "-c", program, "neglm_cli"], cwd=here, env=environment(), stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    state = here / "m.st.partial"
+    _wait_for(state, job)  # that of the first epoch
+    before = LanguageModel.load(str(state)).progress.step
+    for number in _ranks(job):
+        os.kill(number, signal.SIGTERM)
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGTERM, errors.decode()
+    assert one_sentence(errors) == "neglm: rank 0: terminated"
+    assert LanguageModel.load(str(state)).progress.step > before
+
+
 def test_a_killed_process_ends_the_job_and_leaves_the_state(text: Path) -> None:
     here = text.parent
     command = ("train-lm", "text.txt", *TINY, "--epochs", "5000", "-o", "m.st", "--checkpoint", "0.05")
