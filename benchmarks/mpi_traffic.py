@@ -214,7 +214,8 @@ different models.
 ESTIMATE = """
 ## Where the network takes over: an estimate
 
-Nothing here was measured on a network. It is the model above, for words that follow Zipf's law. Each node keeps a batch
+Nothing here was measured on a network, but two hosts with a link of 1 to 10 Gbit/s between them trained as fast as the
+model says ([network.md](network.md)). It is the model above, for words that follow Zipf's law. Each node keeps a batch
 of the given size, so the whole batch grows with the nodes. The table has the number of nodes up to which sending takes
 less time than computing; that the two overlap in part, and that processes wait for each other, is left out. Bandwidths
 and latencies are such as vendors and published measurements of MPI give."""
