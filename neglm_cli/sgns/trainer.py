@@ -22,12 +22,13 @@ from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_
 
 LEAST_RATE = 1e-4  # of the learning rate that it starts with: where the decay ends
 QUEUED = 2  # stretches that wait for each thread
-ROUND, LEAST_PART = 1 << 14, 1 << 10  # words or pairs that all processes train on between two averages; and each
+PART, LEAST_PART = 1 << 13, 1 << 10  # words or pairs between two averages: of each of two processes, and of many
 
 
 def part_of(processes: int) -> int:
-    """Words or pairs that each of several processes trains on between two averages."""
-    return max(LEAST_PART, ROUND // processes)
+    """Words or pairs that each of several processes trains on between two averages. It does not see the work of the
+    others until then: so the more they are, the less all of them do together."""
+    return max(LEAST_PART, PART * 4 // processes**2)
 
 
 class DivergedError(NeglmError):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.sgns.averaging import ALL_AFTER, ALWAYS, farther, rows_after
+from neglm_cli.sgns.trainer import part_of
 
 
 def test_frequent_rows_are_averaged_more_often() -> None:
@@ -33,3 +34,9 @@ def test_between_a_sum_and_a_mean() -> None:
     assert factors[0] == pytest.approx(4)
     assert factors[-1] == pytest.approx(1)
     assert (np.diff(factors) <= 1e-9).all()
+
+
+def test_the_more_processes_the_less_they_do_unseen() -> None:
+    together = [processes * part_of(processes) for processes in (2, 3, 4)]
+    assert together == sorted(together, reverse=True)
+    assert part_of(1000) > 0
