@@ -116,7 +116,6 @@ class Run:
     def _keep_state(self) -> None:
         if self._state and self._job.progress.step > self._begun:
             self._job.save_state(self._state)
-            self._job.ranks.any(False)  # the others wait: who leaves alone ends the job, and the writing with it
             console.note(f"the state is in {shown(self._state)}: go on with --resume")
 
     def _work(self) -> None:

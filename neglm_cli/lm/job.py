@@ -15,6 +15,7 @@ from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
+from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
@@ -73,9 +74,12 @@ class Job:
         self._save(path, STATE, self.device.parameters() | self.device.state())
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
-        texts = self.texts
-        if self.ranks.rank == 0:
-            save(path, kind, texts.words, self.settings, texts.files, texts.valid_files, self.progress, tensors)
+        """All wait until it is written: who leaves alone ends the job, and the writing with it."""
+        texts, settings, progress = self.texts, self.settings, self.progress
+        at_first(
+            self.ranks,
+            lambda: save(path, kind, texts.words, settings, texts.files, texts.valid_files, progress, tensors),
+        )
 
 
 def new_device(

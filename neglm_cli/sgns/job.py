@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.sgns.pairsource import PairSource
 from neglm_cli.sgns.settings import Settings
@@ -46,8 +47,9 @@ class Job:
                 f"some of the vectors are no longer numbers: a learning rate of {self.settings.lr:g} is too high; "
                 "use a smaller --lr"
             )
-        if self.ranks.rank:  # the first process writes
-            return
+        at_first(self.ranks, lambda: self._write(path))  # all wait: who leaves alone ends the job, and the writing
+
+    def _write(self, path: str) -> None:
         write_vectors(
             path,
             self.words,

@@ -103,27 +103,35 @@ def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
     assert_same(here / "whole.st", here / "parts.st")
 
 
-def test_the_state_is_written_however_long_it_takes(text: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "module", "function"),
+    [
+        (["train-lm", "text.txt", *TINY], "lm", "save"),
+        (["embed", "text.txt", "--min-count", "1", "--threads", "1", "--quiet"], "sgns", "write_vectors"),
+    ],
+)
+def test_the_state_is_written_however_long_it_takes(text: Path, command: list[str], module: str, function: str) -> None:
     """Longer than processes that fail wait for each other."""
     here = text.parent
-    command = ["train-lm", "text.txt", *TINY, "--epochs", "5000", "-o", "m.st"]
+    arguments = [*command, "--epochs", "100000", "-o", "m.st", "--checkpoint", "0.05"]
     program = (
-        "import sys, time; from neglm_cli.cli.main import run; from neglm_cli.lm import job; save = job.save; "
-        f"job.save = lambda *given: (time.sleep(6), save(*given)); sys.exit(run({command}))"
+        f"import sys, time; from neglm_cli.cli.main import run; from neglm_cli.{module} import job; "
+        f"write = job.{function}; job.{function} = lambda *given: (time.sleep(6), write(*given)); "
+        f"sys.exit(run({arguments}))"
     )
     job = subprocess.Popen(
         [MPIRUN, "-n", "2", NEGLM[0], "-c", program, "neglm_cli"], cwd=here, env=environment(), stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     state = here / "m.st.partial"
-    _wait_for(state, job)  # that of the first epoch
-    before = LanguageModel.load(str(state)).progress.step
+    _wait_for(state, job)
+    before = state.read_bytes()
     for number in _ranks(job):
         os.kill(number, signal.SIGTERM)
     _, errors = job.communicate(timeout=60)
     assert job.returncode == 128 + signal.SIGTERM, errors.decode()
     assert one_sentence(errors) == "neglm: rank 0: terminated"
-    assert LanguageModel.load(str(state)).progress.step > before
+    assert state.read_bytes() != before
 
 
 def test_a_killed_process_ends_the_job_and_leaves_the_state(text: Path) -> None:
@@ -262,11 +270,10 @@ def _strangers(cwd: Path, rank: str, size: str) -> "list[subprocess.Popen[bytes]
     ],
 )
 def test_a_launcher_of_another_library_is_refused(text: Path, rank: str, size: str, sentence: str) -> None:
-    """The first speaks; the other one is silent, and stays until that is done: srun ends all when one leaves."""
+    """The first speaks; the other one is silent."""
     first, other = _strangers(text.parent, rank, size)
     said = one_sentence(first.communicate(timeout=60)[1])
     assert sentence in said
-    assert other.poll() is None
     assert other.communicate(timeout=60)[1] == b""
     assert first.returncode == other.returncode == 1
     assert list(text.parent.iterdir()) == [text]
