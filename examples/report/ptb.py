@@ -49,10 +49,18 @@ def make(directories: list[Path]) -> Made:
                 results[f"{i + 1}/{name}/test.json"] = as_json(run.test)
     pictures = {}
     for file, names in {"curves.svg": TOGETHER, "biases.svg": START_OF_BIASES}.items():
-        logs = {TRAININGS[name][0].partition(", the")[0]: seeds[0][name].log for name in names if name in seeds[0]}
+        logs = {TRAININGS[name][0].partition(", the")[0]: _drawn(name, seeds[0]) for name in names if name in seeds[0]}
         if logs:
             pictures[file] = curves(logs)
     return Made(tables, pictures, results)
+
+
+def _drawn(name: str, runs: dict[str, Run]) -> TrainingLog:
+    """The softmax without its log Z, which need not come near 0 and would make that of the others a flat line."""
+    log = runs[name].log
+    if name != "softmax":
+        return log
+    return TrainingLog(log.name, [{k: v for k, v in r.items() if not k.startswith("log_z")} for r in log.records])
 
 
 def _runs(directory: Path) -> dict[str, Run]:
