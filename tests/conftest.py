@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in which they are imported there)
+from tests.warm import Warm
 
 settings.register_profile("default", deadline=None, max_examples=100)
 settings.load_profile("default")
@@ -40,17 +41,33 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def users_environment() -> dict[str, str]:
+    """Without what is there for tests only."""
+    return {name: value for name, value in os.environ.items() if name not in (SIMULATOR, "PYTEST_CURRENT_TEST")}
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[tuple[Warm, dict[str, str]]]:
+    """What starts commands quickly, and the environment that they have."""
+    environment = users_environment()
+    started = Warm(environment)
+    yield started, environment
+    started.close()
+
+
 @pytest.fixture
-def neglm(workplace: Path) -> Neglm:
-    """Runs the command line in the workplace; `code` is the exit code that is expected."""
+def neglm(workplace: Path, warm: tuple[Warm, dict[str, str]]) -> Neglm:
+    """Runs the command line in the workplace; `code` is the exit code that is expected. With another environment it is
+    a process of its own."""
 
     def run(
         *arguments: str, stdin: bytes = b"", code: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[bytes]:
-        users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
-        result = subprocess.run(
-            [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=users | environment
-        )
+        wanted = users_environment() | environment
+        if wanted == warm[1]:
+            result = warm[0].run(list(arguments), workplace, stdin)
+        else:
+            result = subprocess.run([*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=wanted)
         assert result.returncode == code, result.stderr.decode()
         return result
 

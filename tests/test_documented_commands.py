@@ -1,6 +1,5 @@
 """Every command that README.md and the examples of subcommands show works, on small files of the names they have."""
 
-import json
 import os
 import re
 import shlex
@@ -16,10 +15,11 @@ import numpy as np
 import pytest
 
 from neglm_cli.cli.app import SUBCOMMANDS
-from tests.conftest import SIMULATOR
+from tests.conftest import users_environment
+from tests.cores import keep_to_one_core
+from tests.warm import SECONDS, Warm
 
 ROOT = Path(__file__).parent.parent
-LIMIT = 600  # seconds: a command that hangs is an error, one that compiles kernels for the first time is none
 
 # Commands that are not started here, and why.
 NOT_STARTED = {
@@ -49,24 +49,6 @@ SCORES = "king\tqueen\t8.5\nman\twoman\t8.3\nathens\tmarket\t1.2\nnew\tyork\t7.1
 QUESTIONS = ": capitals\nathens greece baghdad athens\n: family\nman woman king queen\nking queen man woman\n"
 PAIRS = "king\tqueen\t7\nking\tgreece\t2\nman\twoman\t9\nnew\tyork\t4\nstock\tmarket\t6\n"
 TYPED = b"man king woman\n"  # what a command that reads from the terminal gets
-
-WARM = """
-import json, os, signal, sys
-import matplotlib.figure, numba, numpy, safetensors
-import neglm_cli.api, neglm_cli.cli.main, neglm_cli.lm.job, neglm_cli.sgns.job, neglm_cli.text.count
-from neglm_cli.__main__ import main
-for line in sys.stdin:
-    directory, sys.argv = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(600)
-        os.chdir(directory)
-        os.environ["NEGLM_CACHE"] = directory
-        for number, name in enumerate(("typed", "results", "errors")):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
-        main()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
 
 TEXTS = {"corpus.txt": LINES * 5, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
 TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
@@ -128,50 +110,30 @@ def documented() -> list[str]:
 
 def environment(directory: Path) -> dict[str, str]:
     """The user's, with `neglm` on the PATH and a cache of its own."""
-    users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
+    users = users_environment()
     path = os.pathsep.join([str(Path(sys.executable).parent), users["PATH"]])
     return users | {"PATH": path, "NEGLM_CACHE": str(directory)}
 
 
 class Shell:
-    """Starts commands, all on one core. Those that are `neglm` and words only are forked from a process that has
-    imported what takes time; bash starts the others."""
+    """Starts commands, all on one core: `neglm` with words only, or what bash understands."""
 
     def __init__(self, directory: Path) -> None:
-        self._warm = subprocess.Popen(
-            [sys.executable, "-c", WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(directory), preexec_fn=_one_core,
-        )  # fmt: skip
+        self._warm = Warm(environment(directory), keep_to_one_core)
 
     def run(self, command: str, directory: Path) -> tuple[int, str]:
         """Exit code, and what it has said."""
         if command.startswith("neglm ") and not set(command) & set("|&;<>*"):
-            return self._fork(command, directory)
-        bash = ["bash", "-e", "-o", "pipefail", "-c", command]
-        done = subprocess.run(
-            bash, input=TYPED, capture_output=True, cwd=directory, env=environment(directory), timeout=LIMIT,
-            preexec_fn=_one_core,
-        )  # fmt: skip
+            done = self._warm.run(shlex.split(command)[1:], directory, TYPED)
+        else:
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", command], input=TYPED, capture_output=True, cwd=directory,
+                env=environment(directory), timeout=SECONDS, preexec_fn=keep_to_one_core,
+            )  # fmt: skip
         return done.returncode, done.stderr.decode()
 
-    def _fork(self, command: str, directory: Path) -> tuple[int, str]:
-        assert self._warm.stdin
-        assert self._warm.stdout
-        (directory / "typed").write_bytes(TYPED)
-        print(json.dumps([str(directory), shlex.split(command)]), file=self._warm.stdin, flush=True)
-        code = int(self._warm.stdout.readline())
-        return code, (directory / "errors").read_text(encoding="utf-8")
-
     def close(self) -> None:
-        self._warm.communicate()
-
-
-def _one_core() -> None:
-    """Threads that wait for each other cost more than these small texts do; workers of xdist get a core each."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-        os.sched_setaffinity(0, {cores[worker % len(cores)]})
+        self._warm.close()
 
 
 def cut_short(command: str, state: str, directory: Path) -> None:

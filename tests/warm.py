@@ -1,0 +1,64 @@
+"""Starts `neglm` in a fraction of the time: forked from a process (warm_parent.py) that has imported all modules, and
+has loaded the compiled kernels that are on the disk.
+
+The child has its own arguments, directory and pipes, and runs `main` from its first line to its exit code. What is
+settled while Python starts or a module is imported (variables of the environment, limits, signals) is the parent's: a
+test of such things starts a process of its own.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+SECONDS = 600  # that a command may take, compiling kernels included: one that hangs is an error
+LARGEST = 1 << 16  # bytes of a command
+
+PARENT = Path(__file__).with_name("warm_parent.py")
+
+
+class Warm:
+    def __init__(self, environment: dict[str, str], preexec: Callable[[], None] | None = None) -> None:
+        self._ask, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._parent = subprocess.Popen(  # with pipes, because Python looks when it starts whether streams can seek
+                [sys.executable, "-P", PARENT, str(theirs.fileno()), str(LARGEST)], env=environment, preexec_fn=preexec,
+                pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+
+    def run(self, arguments: list[str], directory: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """As subprocess.run does, with all three streams as pipes."""
+        message = json.dumps([str(directory), arguments, SECONDS]).encode()
+        assert len(message) < LARGEST
+        (their_in, in_), (out, their_out), (err, their_err) = (os.pipe() for _ in range(3))
+        socket.send_fds(self._ask, [message], [their_in, their_out, their_err])
+        for pipe in (their_in, their_out, their_err):
+            os.close(pipe)
+        with ThreadPoolExecutor(3) as threads:
+            threads.submit(_write, in_, stdin)
+            stdout, stderr = threads.submit(_read, out), threads.submit(_read, err)
+            answer = self._ask.recv(LARGEST)
+        assert answer, self._parent.communicate()[1].decode()
+        code = int(answer)
+        assert code != -signal.SIGALRM, f"neglm {' '.join(arguments)} has not ended in {SECONDS} seconds"
+        return subprocess.CompletedProcess(["neglm", *arguments], code, stdout.result(), stderr.result())
+
+    def close(self) -> None:
+        self._ask.close()
+        self._parent.communicate()
+
+
+def _write(pipe: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(pipe, "wb") as file:  # not all commands read
+        file.write(data)
+
+
+def _read(pipe: int) -> bytes:
+    with open(pipe, "rb") as file:
+        return file.read()

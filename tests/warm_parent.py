@@ -1,0 +1,78 @@
+"""The process that commands are forked from: started by warm.py, asked through a socket."""
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+from typing import Any
+
+import matplotlib.figure  # noqa: F401
+import numba
+from numba.core.dispatcher import Dispatcher
+
+import neglm_cli
+from neglm_cli.__main__ import main as run_neglm
+
+
+def import_all() -> None:
+    for module in pkgutil.walk_packages(neglm_cli.__path__, "neglm_cli."):
+        if not module.name.startswith("neglm_cli.lm.cuda"):  # which no command imports without a GPU
+            importlib.import_module(module.name)
+
+
+class Kernels:
+    """What a short command would spend most of its time on: loading those that are on the disk."""
+
+    def __init__(self) -> None:
+        modules = [module for name, module in sys.modules.items() if name.startswith("neglm_cli.")]
+        found = {id(item): item for module in modules for item in vars(module).values()}
+        self._kernels: list[Any] = [f for f in found.values() if isinstance(f, Dispatcher) and f.stats.cache_path]
+        self._seen: dict[str, int] = {}
+
+    def load_new(self) -> None:
+        changed = {room.name: room.stat().st_mtime_ns for room in os.scandir(numba.config.CACHE_DIR)}  # type: ignore[attr-defined]
+        if changed == self._seen:
+            return
+        self._seen = changed
+        for kernel in self._kernels:
+            for signature, *_ in kernel._cache._cache_file._load_index():
+                if signature not in kernel.overloads:
+                    kernel.compile(signature)
+
+
+def become_neglm(directory: str, arguments: list[str], seconds: int, pipes: list[int]) -> None:
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    signal.alarm(seconds)
+    os.chdir(directory)
+    sys.argv = ["neglm", *arguments]
+    run_neglm()
+
+
+def serve(asked: socket.socket, largest: int) -> None:
+    """Each command when the one before it has ended; answers with its exit code."""
+    import_all()
+    kernels = Kernels()
+    while True:
+        kernels.load_new()
+        gc.freeze()
+        message, pipes, _, _ = socket.recv_fds(asked, largest, 3)
+        if not message:
+            return
+        child = os.fork()
+        if child == 0:
+            asked.close()
+            directory, arguments, seconds = json.loads(message)
+            become_neglm(directory, arguments, seconds, pipes)
+        for pipe in pipes:
+            os.close(pipe)
+        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
