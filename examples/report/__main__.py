@@ -15,6 +15,7 @@ import alpha
 import large_vocabulary
 import pmi
 import ptb
+import readme
 import wikitext_2
 from made import EXAMPLES, Made
 
@@ -24,11 +25,14 @@ RECIPES: dict[str, Callable[[list[Path]], Made]] = {
     "wikitext-2": wikitext_2.make,
     "large-vocabulary": large_vocabulary.make,
     "pmi": pmi.make,
+    "readme": readme.make,  # of the repository, which quotes the others
 }
 
 
 def shipped(recipe: str) -> list[Path]:
     """Where its results are kept: several directories where there are several seeds."""
+    if recipe == "readme":
+        return [EXAMPLES]
     results = EXAMPLES / recipe / "results"
     return sorted(results.iterdir()) if recipe == "ptb" else [results]
 
@@ -44,7 +48,7 @@ def with_table(page: str, name: str, text: str) -> str:
 
 
 def ship(recipe: str, made: Made) -> None:
-    home = EXAMPLES / recipe
+    home = EXAMPLES.parent if recipe == "readme" else EXAMPLES / recipe
     for path, data in {**made.pictures, **{f"results/{name}": data for name, data in made.results.items()}}.items():
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_bytes(data)

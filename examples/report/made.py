@@ -41,6 +41,25 @@ def read_json(path: Path) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name in figures or name not in OF_THIS_MACHINE}
 
 
+class Compared(NamedTuple):
+    """A row of what `make bench` has measured: medians."""
+
+    job: str
+    ours: str
+    peer: str
+    unit: str
+    our_rate: str
+    peers_rate: str
+    ratio: str
+    rounds: str
+
+
+def read_benchmarks() -> list[Compared]:
+    page = (EXAMPLES.parent / "benchmarks" / "results" / "bench.md").read_text(encoding="utf-8")
+    _, _, *lines = [line for line in page.splitlines() if line.startswith("|")]
+    return [Compared(*(cell.strip().partition(" (")[0] for cell in line.strip("|").split("|"))) for line in lines]
+
+
 def as_json(result: Mapping[str, Any]) -> bytes:
     return json.dumps(result, indent=1, ensure_ascii=False).encode() + b"\n"
 

@@ -1,11 +1,10 @@
 """examples/ptb: the paper's perplexities beside ours. One directory for each seed."""
 
-import json
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from made import EXAMPLES, Made, as_json, as_log, curves, number, read_json, read_log, table
+from made import Made, as_json, as_log, curves, number, read_benchmarks, read_json, read_log, table
 
 from neglm_cli.pictures.log import TrainingLog
 
@@ -24,6 +23,7 @@ START_OF_BIASES = ("nce", "nce0", "neglm")  # in the second one
 EPOCH_BY_EPOCH = (*TOGETHER, "nce0")  # in the table of first epochs
 RIGHT_WAY = "neglm-1"  # what neg trains, for as long
 CLIP = 5.0  # gradients with a larger norm are shortened to it
+SPEED_OF = {"softmax": "train-lm: 2×300, softmax", "others": "train-lm: 2×300, independent noise"}  # in the benchmarks
 EARLY = (1, 2, 5, 7, 12, 20)  # epochs
 
 
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
 
 def make(directories: list[Path]) -> Made:
-    seeds = [_runs(directory) for directory in directories]
+    seeds = [runs_in(directory) for directory in directories]
     tables = {
         "perplexity": _perplexities(seeds), "start": _first_epochs(seeds[0]), "neg": _neg_beside_neglm(seeds[0])
     }  # fmt: skip
@@ -63,7 +63,7 @@ def _drawn(name: str, runs: dict[str, Run]) -> TrainingLog:
     return TrainingLog(log.name, [{k: v for k, v in r.items() if not k.startswith("log_z")} for r in log.records])
 
 
-def _runs(directory: Path) -> dict[str, Run]:
+def runs_in(directory: Path) -> dict[str, Run]:
     found = {}
     for name in (*TRAININGS, RIGHT_WAY):
         log, test = directory / name / "log.json", directory / name / "test.json"
@@ -73,23 +73,34 @@ def _runs(directory: Path) -> dict[str, Run]:
 
 
 def _perplexities(seeds: list[dict[str, Run]]) -> str:
-    rates = json.loads((EXAMPLES / "ptb" / "two-cores.json").read_text(encoding="utf-8"))["words_per_second"]
+    rates = {each.job: float(each.our_rate.replace(",", "")) for each in read_benchmarks()}  # on two cores
     rows = []
     for name, (title, papers) in TRAININGS.items():
         runs = [seed[name] for seed in seeds if name in seed]
         if not runs:
             rows.append([title, number(papers), *["not run yet"] * 5])
             continue
-        tests = [run.test["perplexity"] for run in runs if run.test]
         best = [min(epoch["valid_perplexity"] for epoch in run.epochs) for run in runs]
-        last = runs[0].epochs[-1]
         test = runs[0].test
         log_z = f"{number(test['log_z_mean'])} ± {number(test['log_z_std'])}" if test else "–"
-        epochs = f"{last['epoch']}" if runs[0].log.finished else f"{last['epoch']}, not finished"
-        minutes = last["words"] / rates["softmax" if name == "softmax" else "sampled"] / 60
-        rows.append([title, number(papers), _over_seeds(tests), _over_seeds(best), log_z, epochs, f"{minutes:.0f} min"])
+        minutes = runs[0].epochs[-1]["words"] / rates[SPEED_OF["softmax" if name == "softmax" else "others"]] / 60
+        rows.append(
+            [
+                title, number(papers), on_test(runs), _over_seeds(best), log_z, epochs_of(runs[0]), f"{minutes:.0f} min"
+            ]
+        )  # fmt: skip
     head = ["", "paper, test", "ours, test", "ours, validation", "log Z, test", "epochs", "time on two cores"]
     return table(head, rows)
+
+
+def on_test(runs: list[Run]) -> str:
+    """Perplexity of the test text, over all seeds."""
+    return _over_seeds([run.test["perplexity"] for run in runs if run.test])
+
+
+def epochs_of(run: Run) -> str:
+    last = run.epochs[-1]["epoch"]
+    return f"{last}" if run.log.finished else f"{last}, not finished"
 
 
 def _over_seeds(values: list[float]) -> str:

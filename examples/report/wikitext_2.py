@@ -29,18 +29,18 @@ def make(directories: list[Path]) -> Made:
             rates.setdefault((rate["loss"], rate["shape"]), []).append(rate["words_per_second"])
     rows = []
     for loss, title in LOSSES.items():
-        row = [title, "not run yet", "not run yet"]
+        row = [title, "not run yet", "not run yet", "not run yet"]
         if (directory / f"{loss}.log").exists():
             log = logs[title] = read_log(directory / f"{loss}.log")
             results[f"{loss}.log"] = as_log(log)
             validations = [record["valid_perplexity"] for record in log.records if record["event"] == "epoch"]
-            row[1] = number(min(validations, default=None))
+            row[1:3] = str(len(validations)), number(min(validations, default=None))
         if (directory / f"{loss}.json").exists():
             found = read_json(directory / f"{loss}.json")
             results[f"{loss}.json"] = as_json(found)
-            row[2] = f"**{number(found['perplexity'])}**"
+            row[3] = f"**{number(found['perplexity'])}**"
         rows.append(row + [AS.get(loss) or _rate(rates, loss, shape) for shape in SHAPES])
-    head = ["", "validation", "test", *(f"words/s, {shape}" for shape in SHAPES)]
+    head = ["", "epochs", "validation", "test", *(f"words/s, {shape}" for shape in SHAPES)]
     return Made({"losses": table(head, rows)}, {"curves.svg": curves(logs)} if logs else {}, results)
 
 
