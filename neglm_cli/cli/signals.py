@@ -3,8 +3,15 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Result = TypeVar("Result")
 
 TRY_AGAIN = 5.0  # seconds; cleaning up takes less
+LOOK_EVERY = 0.2  # seconds
 
 
 class Terminated(BaseException):
@@ -24,6 +31,16 @@ def watch() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
             signal.signal(number, _terminate)
+
+
+def result_of(work: "Future[Result]") -> Result:
+    """Wait for work in another thread, and for signals. One that the system has given to that thread wakes nobody up:
+    so it may be when a process that was stopped is continued and terminated at once, as batch systems do."""
+    from concurrent.futures import wait
+
+    while not wait([work], LOOK_EVERY).done:
+        pass
+    return work.result()
 
 
 def calm() -> None:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import Terminated, undisturbed
+from neglm_cli.cli.signals import Terminated, result_of, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
@@ -87,7 +87,7 @@ class Run:
         worker = ThreadPoolExecutor(1)
         try:
             work = worker.submit(self._work)
-            work.result()
+            result_of(work)
         except NeglmError as error:
             kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
             raise NeglmError(f"{error}; {kept}") from error
