@@ -1,11 +1,10 @@
 """Starts several processes, as mpirun does for a user."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import SIMULATOR
+from tests.conftest import users_environment
 
 MPIRUN = str(Path(sys.executable).with_name("mpirun"))  # of the mpich wheel
 ROOT = Path(__file__).parent.parent.parent
@@ -14,8 +13,7 @@ SECONDS = 600  # that a job may take, compiling included: one that hangs fails
 
 
 def environment() -> dict[str, str]:
-    users = {name: value for name, value in os.environ.items() if name != SIMULATOR}
-    return users | {"PYTHONPATH": str(ROOT)}
+    return users_environment() | {"PYTHONPATH": str(ROOT)}
 
 
 def mpirun(
