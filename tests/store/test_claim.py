@@ -1,0 +1,92 @@
+"""A file that is being made has one maker."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.claim import claimed
+
+HOLD = "import sys\nfrom neglm_cli.store.claim import claimed\nwith claimed('model'):\n    print(flush=True)\n    {}\n"
+
+
+def another_process(then: str) -> "subprocess.Popen[bytes]":
+    """It has claimed the model, and does something then."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD.format(then)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"\n"
+    return process
+
+
+def test_a_second_maker_is_refused_until_the_first_has_ended(workplace: Path) -> None:
+    with another_process("sys.stdin.read()") as process:
+        Path("link").symlink_to("model")
+        for name in ("model", "./model", "link"):
+            with pytest.raises(NeglmError, match=f"{name} is being made by another process"), claimed(name):
+                pass
+        with claimed("other"):
+            pass
+    assert process.returncode == 0
+    with claimed("model"):
+        pass
+    assert os.listdir() == ["link"]
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "sys.exit(3)", "1 / 0"])
+def test_a_claim_ends_with_its_process(workplace: Path, end: str) -> None:
+    with another_process(f"import os; sys.stderr.close(); {end}") as process:
+        pass
+    assert process.returncode in (-signal.SIGKILL, 3, 1)
+    with claimed("model"):
+        pass
+    assert os.listdir() == []
+
+
+def test_who_finds_a_lock_that_is_just_removed_takes_a_new_one(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the opening and the locking its owner leaves."""
+    import fcntl
+
+    lock, flock = Path(".model.lock"), fcntl.flock
+    calls = []
+
+    def late(descriptor: int, how: int) -> None:
+        if not calls:
+            lock.unlink()
+        calls.append(descriptor)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with claimed("model"):
+        assert len(calls) == 2
+        assert lock.exists()
+        with pytest.raises(NeglmError), claimed("model"):
+            pass
+        assert lock.exists()
+    assert os.listdir() == []
+
+
+def test_a_file_system_without_locks_refuses_nobody(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(descriptor: int, how: int) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", none)
+    with claimed("model"), claimed("model"):
+        pass
+    assert os.listdir() == []
+
+
+def test_what_is_no_file_has_no_lock(workplace: Path) -> None:
+    for name in ("-", "/dev/stdout", "/dev/null"):
+        with claimed(name), claimed(name):
+            assert os.listdir() == []
+
+
+def test_a_directory_that_is_not_there(workplace: Path) -> None:
+    with pytest.raises(NeglmError, match="cannot write none/model"), claimed("none/model"):
+        pass
