@@ -34,7 +34,9 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     refuse_overwriting,
 )
+from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.launch import ranks
+from neglm_cli.store.claim import claimed
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 
@@ -238,7 +240,7 @@ def embed(
 
     The text is read from disk in every epoch; memory holds the two matrices and little more. While it trains, the
     state is written to the output's name with .partial behind it, once a minute or so and when it is interrupted;
-    it is a file of vectors like the finished one.
+    it is a file of vectors like the finished one. A second process that would train the same output is refused.
 
     Under mpirun, processes divide the text and average their vectors, those of frequent words more often. For that each
     keeps a second copy of the vectors. On SIGTERM all stop together and one state is written.
@@ -257,6 +259,7 @@ def embed(
     one_blas_thread()
     console.announce_compiling()
     with ExitStack() as copies:
+        at_first(ranks(), lambda: copies.enter_context(claimed(output)))
         if resume:
             summary = train(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint)
         else:

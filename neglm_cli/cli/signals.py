@@ -50,7 +50,7 @@ def calm() -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Signals wait: for the saving of what would be lost."""
+    """Signals are ignored: for the saving of what would be lost, on the way out."""
     calm()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_IGN) for number in numbers]

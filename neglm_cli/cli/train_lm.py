@@ -1,20 +1,14 @@
 """`neglm train-lm`: a language model from text."""
 
 from contextlib import ExitStack
-from typing import Annotated, Literal
 
 import typer
 
+from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
-    FLAG,
-    INPUT,
-    MODEL,
-    OUTPUT,
-    RUNTIME,
-    TRAINING,
     Cache,
     Debug,
     DeviceName,
@@ -36,7 +30,9 @@ from neglm_cli.cli.train_lm_jobs import (
 )
 from neglm_cli.cli.train_lm_run import Log, Run, as_text
 from neglm_cli.cli.train_lm_usage import check_usage, keep_inputs
+from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.launch import ranks
+from neglm_cli.store.claim import claimed
 from neglm_cli.store.output import check_writable
 
 WORDS_OF_1B = 64_000
@@ -55,357 +51,42 @@ WORDS_OF_1B = 64_000
 def train_lm(
     corpus: TrainingCorpus = None,
     vocab: VocabularyFile = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Where CORPUS is counted: words that occur fewer than N times become <unk>.",
-            show_default="1",
-            metavar="N",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        typer.Option(
-            min=3,
-            help="Where CORPUS is counted: keep at most N words.",
-            show_default="no limit; 64,000 with --preset 1b, as in the paper",
-            metavar="N",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    valid: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Text to validate on after each epoch: the model of the epoch with the lowest perplexity is kept.",
-            show_default=False,
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    min_count: option.MinCount = None,
+    max_size: option.MaxSize = None,
+    valid: option.Valid = None,
     cache: Cache = True,
-    preset: Annotated[
-        Literal["ptb", "1b"],
-        typer.Option(
-            help="Defaults of all options below: the paper's settings for the Penn Treebank, or for the 1-billion-word "
-            "benchmark (1×512, dropout 0.1, Adam at 0.001, batch 1000, one epoch).",
-            metavar="ptb|1b",
-            rich_help_panel=MODEL,
-        ),
-    ] = "ptb",
-    loss: Annotated[
-        Literal["neglm", "neglm-b", "nce", "neg", "softmax"] | None,
-        typer.Option(
-            help="neglm: negative sampling, corrected at test time (the paper); neglm-b: with a learned bias; nce: "
-            "noise-contrastive estimation; neg: negative sampling without the correction, to compare; softmax: over "
-            "all words, to compare.",
-            show_default="neglm",
-            metavar="NAME",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            "--negative",
-            min=1,
-            max=100_000,
-            help="Noise words per word; 10 to 400 are useful.",
-            show_default="100, the paper's",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    noise_alpha: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike. Used again at "
-            "test time.",
-            show_default="1, unigram frequencies, as in the paper's text",
-            metavar="ALPHA",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    noise: Annotated[
-        Literal["token", "step", "batch"] | None,
-        typer.Option(
-            help="Who shares noise words: none (token), the rows of a time step, or all words of a minibatch. Shared "
-            "ones are faster, and worse the more share them.",
-            show_default="token, the paper's",
-            metavar="token|step|batch",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    log_z: Annotated[
-        float | None,
-        typer.Option(
-            help="A constant that is subtracted from training scores (neglm, neglm-b, nce). It changes no probability, "
-            "but says where training starts: with log k neglm starts as the unigram model, and the first epochs learn "
-            "more than with 0, the paper's.",
-            show_default="log k; 0 for nce",
-            metavar="X",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    bias_init: Annotated[
-        float | None,
-        typer.Option(
-            help="Where the biases of words start, for losses that have them.",
-            show_default="-log V for nce, 0 for others, the paper's",
-            metavar="X",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    hidden: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="Units of each LSTM layer.",
-            show_default="300, the paper's; 1b: 512",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    layers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=64,
-            help="LSTM layers.",
-            show_default="2, the paper's; 1b: 1",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    embedding: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="Dimensions of a word's vector.",
-            show_default="as many as hidden units, as in Chainer's PTB example",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    dropout: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=0.99,
-            help="Share of units that are dropped in training: after the embedding, between layers, before the output.",
-            show_default="0.5, the paper's; 1b: 0.1",
-            metavar="P",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    init: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Weights and word vectors start evenly between -X and X.",
-            show_default="0.1, as in Chainer's PTB example",
-            metavar="X",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    init_output: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="The same for the output table.",
-            show_default="0, as in Chainer's negative sampling",
-            metavar="X",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    init_embeddings: Annotated[
-        str | None,
-        typer.Option(
-            help="Start the vectors of words as inputs from this file, of `neglm embed` or `train-lm`; words that it "
-            "does not have start as others do.",
-            show_default=False,
-            metavar="FILE",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            "--iter",
-            min=1,
-            help="How often to go through the text.",
-            show_default="39, the paper's; 1b: 1",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000_000,
-            help="Rows of a minibatch, each of which walks a stretch of the text.",
-            show_default="20, the paper's; 1b: 1000",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    bptt: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of a minibatch: how far gradients go back. The state is carried on.",
-            show_default="20, the paper's",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    optimizer: Annotated[
-        Literal["sgd", "adagrad", "adam"] | None,
-        typer.Option(
-            help="How parameters are moved.",
-            show_default="sgd, the paper's; 1b: adam",
-            metavar="sgd|adagrad|adam",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    adam: Annotated[
-        Literal["lazy", "exact"] | None,
-        typer.Option(
-            help="Rows of the tables that a minibatch does not touch: lazy leaves them alone; exact moves them as Adam "
-            "would, when they are needed again.",
-            show_default="lazy, as sparse Adam is elsewhere",
-            metavar="lazy|exact",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(
-            help="Learning rate at the start. The gradient is that of the loss summed over the steps of a minibatch "
-            "and averaged over its rows.",
-            show_default="1, the paper's; 1b: 0.001; with --optimizer adam 0.001, with adagrad 0.1",
-            metavar="RATE",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    decay: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            help="Divide the learning rate by this after each epoch, from --decay-from on.",
-            show_default="1.2, the paper's; 1b: 1",
-            metavar="X",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    decay_from: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="The first epoch after which the learning rate falls.",
-            show_default="6, the paper's",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            help="Shorten gradients whose norm, over all parameters, is larger.",
-            show_default="5, the paper's",
-            metavar="NORM",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    reset_at_eos: Annotated[
-        bool,
-        typer.Option(
-            "--reset-at-eos",
-            help="Begin each line with no state. (The paper never resets it.)",
-            metavar=FLAG,
-            rich_help_panel=TRAINING,
-        ),
-    ] = False,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="With --valid: stop when N epochs have brought nothing better; 0 never stops.",
-            show_default="0, as in the paper",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**63 - 1,
-            help="Of all random numbers. The same seed and threads give the same bytes.",
-            show_default="1",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "--output",
-            "-o",
-            help="File to write; - is standard output.",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = DEFAULT_MODEL,
-    log: Annotated[
-        str | None,
-        typer.Option(
-            help="Write one JSON object per report: every ten seconds, and after each epoch. See LOG. Under mpirun "
-            "the first process writes it, or each its own, if {rank} stands in the name.",
-            show_default=False,
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    preset: option.Preset = "ptb",
+    loss: option.Loss = None,
+    k: option.K = None,
+    noise_alpha: option.NoiseAlpha = None,
+    noise: option.Noise = None,
+    log_z: option.LogZ = None,
+    bias_init: option.BiasInit = None,
+    hidden: option.Hidden = None,
+    layers: option.Layers = None,
+    embedding: option.Embedding = None,
+    dropout: option.Dropout = None,
+    init: option.Init = None,
+    init_output: option.InitOutput = None,
+    init_embeddings: option.InitEmbeddings = None,
+    epochs: option.Epochs = None,
+    batch: option.Batch = None,
+    bptt: option.Bptt = None,
+    optimizer: option.Optimizer = None,
+    adam: option.Adam = None,
+    lr: option.Lr = None,
+    decay: option.Decay = None,
+    decay_from: option.DecayFrom = None,
+    clip: option.Clip = None,
+    reset_at_eos: option.ResetAtEos = False,
+    patience: option.Patience = None,
+    seed: option.Seed = None,
+    model: option.Model = DEFAULT_MODEL,
+    log: option.Log = None,
     json: Json = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Say what it would take, memory, disk and time, from a few minibatches that are tried; write nothing.",
-            metavar=FLAG,
-            rich_help_panel=RUNTIME,
-        ),
-    ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on with the training of --model that was interrupted or killed. All its options are kept; only "
-            "--epochs, --patience and --threads may change.",
-            metavar=FLAG,
-            rich_help_panel=RUNTIME,
-        ),
-    ] = False,
-    checkpoint: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Write the state for --resume every N seconds and after each epoch; less often if writing takes long.",
-            metavar="N",
-            rich_help_panel=RUNTIME,
-        ),
-    ] = 60,
+    dry_run: option.DryRun = False,
+    resume: option.Resume = False,
+    checkpoint: option.Checkpoint = 60,
     device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -424,9 +105,9 @@ def train_lm(
     time does not depend on the size of the vocabulary (but for softmax).
 
     While it trains, the state is written to the model's name with .partial behind it, once a minute or so, after each
-    epoch and when it is interrupted; a new training of that name is refused while it is there. With --valid the model
-    is written after each epoch that is the best so far, else at the end. A training that diverges is stopped, and
-    leaves what was written before.
+    epoch and when it is interrupted; a new training of that name is refused while it is there, and any second process
+    while one is at work. With --valid the model is written after each epoch that is the best so far, else at the end. A
+    training that diverges is stopped, and leaves what was written before.
 
     Under mpirun, processes divide the rows of the batch, and add up their gradients after each minibatch: they train
     the model that one process trains, bit for bit if two or four train on processors, else up to rounding. The first
@@ -456,6 +137,8 @@ def train_lm(
     console.announce_compiling()
     gpu = find_gpu(device)
     with ExitStack() as copies:
+        if not dry_run:
+            at_first(ranks(), lambda: copies.enter_context(claimed(model)))
         if resume:
             job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
         else:

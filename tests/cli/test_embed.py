@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.store.claim import claimed
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import COMMAND, Neglm, one_sentence
@@ -146,6 +147,15 @@ def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals) -> None:
     assert not Path("vectors.safetensors.partial").exists()
     neglm("embed", *options, "-o", "whole")
     assert Path("vectors.safetensors").read_bytes() == Path("whole").read_bytes()
+
+
+def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None:
+    with claimed("vectors.safetensors"):
+        said = neglm("embed", "corpus.txt", *SMALL, code=1).stderr
+        neglm("embed", "corpus.txt", *SMALL, "-o", "others")
+    message = "vectors.safetensors is being made by another process: wait for its end, or name another file"
+    assert sentence(said) == f"neglm: {message}"
+    neglm("embed", "corpus.txt", *SMALL)
 
 
 def test_nothing_to_resume(neglm: Neglm, corpus: Path) -> None:

@@ -186,13 +186,35 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
 
 
 def kill_a_training() -> None:
-    """It leaves cut.partial."""
+    """It leaves cut.partial, and a lock that nobody holds."""
     command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not Path("cut.partial").exists():
         time.sleep(0.01)
     process.kill()
     process.wait()
+    Path(".cut.lock").unlink()
+
+
+def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
+    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not Path("cut.partial").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    log = Path("log").read_bytes()
+    said = sentence(neglm("train-lm", "--resume", "--model", "cut", "--log", "log", code=1).stderr)
+    assert said == "neglm: cut is being made by another process: wait for its end, or name another file"
+    Path("cut.partial").rename("away")  # as before the first checkpoint
+    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log", code=1).stderr)
+    Path("away").rename("cut.partial")
+    assert Path("log").read_bytes() == log
+    assert b"cut" in neglm("train-lm", "corpus.txt", *SMALL, "--model", "cut2").stdout
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == 0
+    assert Path("cut").read_bytes() == Path("whole").read_bytes()
+    assert ".cut.lock" not in os.listdir()
 
 
 def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.model import LanguageModel
+from neglm_cli.store.claim import claimed
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import one_sentence
 from tests.scale.running import MPIRUN, NEGLM, environment, mpirun, neglm
@@ -292,6 +293,13 @@ def test_a_text_that_differs_is_refused(text: Path) -> None:
     command = [*NEGLM, "vocab", "text.txt", ":", "-n", "1", "-wdir", str(there), *NEGLM, "vocab", "text.txt"]
     said = one_sentence(mpirun(1, *command, cwd=here, code=1).stderr)
     assert "rank 1 does not have the same texts as rank 0" in said
+
+
+def test_a_model_that_another_job_trains_is_refused(text: Path) -> None:
+    with claimed(str(text.parent / "model")):
+        said = one_sentence(mpirun(2, *NEGLM, "train-lm", text.name, "-o", "model", cwd=text.parent, code=1).stderr)
+    assert "model is being made by another process" in said
+    assert list(text.parent.iterdir()) == [text]
 
 
 def test_one_process_does_not_import_mpi(text: Path) -> None:
