@@ -203,6 +203,7 @@ def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> Non
     while not Path("cut.partial").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # until it stands still
     log = Path("log").read_bytes()
     said = sentence(neglm("train-lm", "--resume", "--model", "cut", "--log", "log", code=1).stderr)
     assert said == "neglm: cut is being made by another process: wait for its end, or name another file"
