@@ -10,7 +10,8 @@ TYPED = {
     "neglm-z": "NEGLM, `--loss neglm`",
     "neglm": "NEGLM as in the paper, `--loss neglm --log-z 0`",
     "b": "NEGLM-B as in the paper, `--loss neglm-b --log-z 0`",
-    "nce": "NCE, `--loss nce`",
+    "nce": "NCE, `--loss nce`: biases start at −log V",
+    "nce0": "NCE without that care, `--loss nce --bias-init 0`",
 }
 # Small models: their recipe, its trainings with log Z = 0, with log Z = log k, with the softmax.
 SMALL = {
