@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import Terminated, noted, undisturbed
+from neglm_cli.cli.signals import Terminated, as_exception, noted, undisturbed
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store.output import STANDARD_OUTPUT
@@ -50,7 +50,7 @@ def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
                         continue
                     if processes.any(bool(signals)):  # of several: all of them stop here
                         trainer.average()
-                        raise Terminated(signals[0] if signals else signal.SIGTERM)
+                        raise as_exception(signals[0] if signals else signal.SIGTERM)
                     due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
                     if state and processes.any(due and not console.rank):  # the first process decides
                         started = time.monotonic()

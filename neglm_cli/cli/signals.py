@@ -3,15 +3,8 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-Result = TypeVar("Result")
 
 TRY_AGAIN = 5.0  # seconds; cleaning up takes less
-LOOK_EVERY = 0.2  # seconds
 
 
 class Terminated(BaseException):
@@ -22,7 +15,11 @@ def _terminate(number: int, frame: object) -> None:
     """Raise; and again after a while, in case that was where exceptions get lost (a finalizer, a callback)."""
     signal.signal(signal.SIGALRM, lambda alarm, frame: _terminate(number, frame))
     signal.setitimer(signal.ITIMER_REAL, TRY_AGAIN)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+    raise as_exception(number)
+
+
+def as_exception(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
 
 
 def watch() -> None:
@@ -31,16 +28,6 @@ def watch() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
             signal.signal(number, _terminate)
-
-
-def result_of(work: "Future[Result]") -> Result:
-    """Wait for work in another thread, and for signals. One that the system has given to that thread wakes nobody up:
-    so it may be when a process that was stopped is continued and terminated at once, as batch systems do."""
-    from concurrent.futures import wait
-
-    while not wait([work], LOOK_EVERY).done:
-        pass
-    return work.result()
 
 
 def calm() -> None:
@@ -63,7 +50,8 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[list[int]]:
-    """Signals are only noted: their numbers are in the list."""
+    """Signals are only noted: their numbers are in the list. After the first one the process is on its way out, and
+    further ones are ignored."""
     seen: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -74,4 +62,4 @@ def noted() -> Iterator[list[int]]:
         yield seen
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if seen else handler)

@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import Terminated, result_of, undisturbed
+from neglm_cli.cli.signals import as_exception, noted
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from neglm_cli.lm.trainer import EpochEnd
 
 REPORT_EVERY = 10.0  # seconds
+LOOK_EVERY = 0.2  # seconds, for signals
 RANK = "{rank}"  # in the name of a log
 
 
@@ -81,37 +82,32 @@ class Run:
     def train(self) -> dict[str, Any]:
         """Train to the end and write the model; what is done so far is written now and then, and if it is cut short.
 
-        The work is done in a thread of its own, because signals come to this one: they never hit between two things
-        that belong together."""
-        job, trainer = self._job, self._trainer
-        worker = ThreadPoolExecutor(1)
-        try:
-            work = worker.submit(self._work)
-            result_of(work)
-        except NeglmError as error:
-            kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
-            raise NeglmError(f"{error}; {kept}") from error
-        except (KeyboardInterrupt, Terminated):
-            with undisturbed():
-                trainer.stopping = True
+        The work is done in a thread of its own, and this one looks whether signals were noted: they never hit between
+        two things that belong together, and all processes stop after the same minibatch. (It does not sleep until one
+        comes: a signal that the system has given to another thread wakes nobody up.)"""
+        with noted() as signals:
+            with ThreadPoolExecutor(1) as worker:
+                work = worker.submit(self._work)
+                while not wait([work], LOOK_EVERY).done:
+                    self._trainer.stopping = bool(signals)
+            try:
                 work.result()
-                if trainer.stopped or job.ranks.size == 1:
-                    self._keep_state()
-            raise
-        finally:
-            trainer.stopping = True
-            worker.shutdown()
-        if trainer.stopped:  # by a signal that came to another process
-            with undisturbed():
+            except NeglmError as error:
+                kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
+                raise NeglmError(f"{error}; {kept}") from error
+            if self._trainer.stopped:
                 self._keep_state()
-            raise Terminated(signal.SIGTERM)
-        if job.texts.valid is None:
-            job.save_model(self._output)
+                raise as_exception(signals[0] if signals else signal.SIGTERM)  # or it came to another process
+            self._finish()
+        return self._summary()
+
+    def _finish(self) -> None:
+        if self._job.texts.valid is None:
+            self._job.save_model(self._output)
         self._record("end", {})
         if self._state and not console.rank:
             with suppress(OSError):
                 Path(self._state).unlink()
-        return self._summary()
 
     def _keep_state(self) -> None:
         if self._state and self._job.progress.step > self._begun:

@@ -1,19 +1,19 @@
-"""Signals reach who waits."""
+"""Signals are raised, noted or ignored, as the place needs it."""
 
+import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from neglm_cli.cli.signals import Terminated, calm, result_of, watch
+from neglm_cli.cli.signals import Terminated, as_exception, calm, noted, undisturbed, watch
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
 def watched() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     watch()
     yield
     calm()
@@ -21,25 +21,36 @@ def watched() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def test_a_signal_that_another_thread_gets_ends_the_waiting() -> None:
-    interrupted = threading.Event()
-
-    def work() -> bool:
-        time.sleep(0.5)  # until the others wait
-        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-        return interrupted.wait(20)
-
-    with ThreadPoolExecutor(1) as worker:
-        working = worker.submit(work)
-        with pytest.raises(Terminated):
-            result_of(working)
-        assert not working.done()
-        interrupted.set()
-        assert working.result()
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated), (signal.SIGHUP, Terminated)]
+)
+def test_a_signal_is_raised(number: signal.Signals, kind: type[BaseException]) -> None:
+    with pytest.raises(kind) as raised:
+        os.kill(os.getpid(), number)
+    assert raised.value.args == as_exception(number).args
 
 
-def test_results_and_failures_are_those_of_the_work() -> None:
-    with ThreadPoolExecutor(1) as worker:
-        assert result_of(worker.submit(lambda: 3)) == 3
-        with pytest.raises(ZeroDivisionError):
-            result_of(worker.submit(lambda: 1 // 0))
+def test_signals_are_noted_and_then_ignored() -> None:
+    with noted() as signals:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert signals == [signal.SIGINT, signal.SIGTERM]
+
+
+def test_nothing_noted_leaves_signals_as_they_were() -> None:
+    with noted() as signals, undisturbed():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signals == []
+    with pytest.raises(Terminated):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
+    """As nohup has it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    watch()
+    with noted() as signals:
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert signals == []
+    os.kill(os.getpid(), signal.SIGHUP)

@@ -8,6 +8,7 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.lm.model import LanguageModel
+from neglm_cli.lm.model import STATE, LanguageModel
 from neglm_cli.lm.settings import Settings
-from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
 from tests.sgns.making import some_text
 
 SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
@@ -260,6 +261,21 @@ def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
     assert process.returncode == 130, errors
     neglm("train-lm", "--resume", "--model", "cut", "--no-cache")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
+
+
+def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpus: Path) -> None:
+    """As it may be when a process that was stopped is continued and terminated at once, as batch systems do."""
+    program = (
+        "import signal, sys, threading; from neglm_cli.cli import main, train_lm_run; "
+        "report = train_lm_run.Run._after_minibatch; "
+        "train_lm_run.Run._after_minibatch = lambda run, trained: "
+        "(report(run, trained), signal.pthread_kill(threading.get_ident(), signal.SIGTERM)); "
+        f"sys.exit(main.run(['train-lm', 'corpus.txt', *{LONG}, '--model', 'cut', '--epochs', '100000']))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], env=users_environment(), stderr=subprocess.PIPE)
+    assert result.returncode == 143, result.stderr
+    assert sentence(result.stderr) == "neglm: terminated"
+    assert LanguageModel.load("cut.partial", STATE).progress.step > 0
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_training(neglm: Neglm, corpus: Path) -> None:

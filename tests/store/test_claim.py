@@ -53,7 +53,7 @@ def test_who_finds_a_lock_that_is_just_removed_takes_a_new_one(
     import fcntl
 
     lock, flock = Path(".model.lock"), fcntl.flock
-    calls = []
+    calls: list[int] = []
 
     def late(descriptor: int, how: int) -> None:
         if not calls:
