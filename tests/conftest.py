@@ -82,3 +82,13 @@ def one_sentence(stderr: bytes) -> str:
     assert len(lines) == 1, lines
     assert lines[0].startswith("neglm: ")
     return lines[0]
+
+
+def late_signal(module: str) -> str:
+    """A program's first line, after which a SIGTERM comes whenever threads of this module are about to end."""
+    return (
+        f"import importlib, os, signal; module = importlib.import_module({module!r}); "
+        "pool = module.ThreadPoolExecutor; "
+        "module.ThreadPoolExecutor = type('Late', (pool,), {'shutdown': lambda *given, **named: "
+        "(os.kill(os.getpid(), signal.SIGTERM), pool.shutdown(*given, **named))})\n"
+    )

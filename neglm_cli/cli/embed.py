@@ -16,7 +16,7 @@ from neglm_cli.cli.embed_jobs import (
     settings_of,
     start_from,
 )
-from neglm_cli.cli.embed_run import as_text, train, train_exactly
+from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
     FLAG,
     INPUT,
@@ -261,7 +261,7 @@ def embed(
     with ExitStack() as copies:
         at_first(ranks(), lambda: copies.enter_context(claimed(output)))
         if resume:
-            summary = train(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint)
+            summary = Run(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint).train()
         else:
             settings = settings_of(given, pairs is not None)
             if settings.exact and ranks().size > 1:
@@ -273,7 +273,7 @@ def embed(
                 _keep_inputs(output, [file["path"] for file in job.files])
                 if init is not None:
                     start_from(job, init)
-                summary = train(job, output, checkpoint)
+                summary = Run(job, output, checkpoint).train()
     console.summary(summary, as_text(summary), output, json)
 
 

@@ -3,102 +3,131 @@
 import os
 import signal
 import time
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import Terminated, as_exception, noted, undisturbed
+from neglm_cli.cli.signals import as_exception, noted
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from neglm_cli.sgns.job import Job
     from neglm_cli.sgns.settings import Settings
+    from neglm_cli.sgns.trainer import Trained
     from neglm_cli.text.pairs import Pairs
 
 MOST_ITERATIONS = 100_000  # of --exact
 
 
-def train(job: "Job", output: str, checkpoint: float) -> dict[str, Any]:
-    """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short."""
-    state = state_beside(output)
-    processes = job.ranks
-    if state and not job.done and os.path.exists(state):
-        console.note(
-            f"{shown(state)}, of a training that was not finished, will be replaced (--resume goes on with it)"
-        )
-    trainer = job.trainer()
-    trainer.prepare()
-    unit = "M pairs" if job.pairs else "M words"
-    loss = pairs = seen = 0.0
-    last_saved, took = time.monotonic(), 0.0
-    begun = job.done
-    with Progress("training", job.total, unit, job.done) as progress, _signals(processes) as signals:
-        try:
-            with closing(trainer.run()) as running:
-                for trained in running:
-                    if trained.pairs and job.done % job.source.length == 0:
-                        loss = pairs = 0.0  # the loss is that of the epoch
-                    loss, pairs, seen = loss + trained.loss, pairs + trained.pairs, seen + trained.pairs
-                    progress.advance(trainer.done - job.done, f"loss {loss / max(pairs, 1):.4f}")
-                    job.done = trainer.done
-                    if not trainer.between_rounds or job.done == job.total:
-                        continue
-                    if processes.any(bool(signals)):  # of several: all of them stop here
-                        trainer.average()
-                        raise as_exception(signals[0] if signals else signal.SIGTERM)
-                    due = time.monotonic() - last_saved > max(checkpoint, CHECKPOINT_SHARE * took)
-                    if state and processes.any(due and not console.rank):  # the first process decides
-                        started = time.monotonic()
-                        for finished in trainer.settle():
-                            loss, pairs = loss + finished.loss, pairs + finished.pairs
-                        trainer.average()
-                        progress.advance(trainer.done - job.done)
-                        job.done = trainer.done
-                        job.save(state)
-                        last_saved = time.monotonic()
-                        took = last_saved - started
-        except NeglmError as error:
-            kept = f"{shown(state)} has the last good state" if begun or took else "nothing was written"
-            raise NeglmError(f"{error}; {kept}") from error
-        except (KeyboardInterrupt, Terminated):
-            with undisturbed():
-                job.done = trainer.done
-                if state and begun < job.done < job.total:
-                    job.save(state)
-                    console.note(f"the state is in {shown(state)}: go on with --resume")
-            raise
-        seconds, rate = progress.seconds, progress.rate
-    if not processes.any(bool(seen)) and not begun:
-        raise NeglmError(
-            "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
-        )
-    job.save(output)
-    if state and not console.rank:
-        with suppress(OSError):
-            Path(state).unlink()
-    return {
-        "output": output,
-        "words": len(job.words),
-        "contexts": len(job.contexts),
-        "size": job.settings.size,
-        "trained_on": job.total,
-        "unit": "pairs" if job.pairs else "words",
-        "epochs": job.settings.epochs,
-        "loss": loss / max(pairs, 1),
-        "seconds": round(seconds, 3),
-        "per_second": round(rate),
-        **traffic(processes),
-    }
+class Run:
+    """One run of a training, from its start or from where another stopped, to its end or to an interruption."""
 
+    def __init__(self, job: "Job", output: str, checkpoint: float) -> None:
+        self._job = job
+        self._output = output
+        self._state = state_beside(output)
+        self._checkpoint = checkpoint
+        if self._state and not job.done and os.path.exists(self._state):
+            what = f"{shown(self._state)}, of a training that was not finished,"
+            console.note(f"{what} will be replaced (--resume goes on with it)")
+        self._trainer = job.trainer()
+        self._trainer.prepare()
+        self._begun = job.done
+        self._is_saved = bool(job.done)  # whether the state on the disk is of this training
+        self._saved, self._took = time.monotonic(), 0.0
+        self._loss = self._pairs = 0.0  # of the epoch
+        self._seen = 0  # pairs of this run
+        self._progress = Progress("training", job.total, "M pairs" if job.pairs else "M words", job.done)
 
-def _signals(processes: Ranks) -> AbstractContextManager[list[int]]:
-    """One process is interrupted at once; several go on to the end of a round, where all of them stop."""
-    return nullcontext([]) if processes.size == 1 else noted()
+    def train(self) -> dict[str, Any]:
+        """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short.
+
+        Signals are only noted, and looked at between stretches: what threads have begun is finished and counted."""
+        processes = self._job.ranks
+        with noted() as signals:
+            with self._progress:
+                try:
+                    is_whole = self._work(signals)
+                except NeglmError as error:
+                    kept = f"{shown(self._state)} has the last good state" if self._is_saved else "nothing was written"
+                    raise NeglmError(f"{error}; {kept}") from error
+                seconds, rate = self._progress.seconds, self._progress.rate  # without the writing at the end
+            if not is_whole:
+                self._keep_state()
+                raise as_exception(signals[0] if signals else signal.SIGTERM)  # or it came to another process
+            if not processes.any(bool(self._seen)) and not self._begun:
+                raise NeglmError(
+                    "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
+                )
+            self._finish()
+        return self._summary(seconds, rate)
+
+    def _work(self, signals: list[int]) -> bool:
+        """Whether it came to the end; several processes stop at the same place."""
+        job, trainer = self._job, self._trainer
+        with closing(trainer.run()) as running:
+            for trained in running:
+                self._after_stretch(trained)
+                if not trainer.between_rounds or job.done == job.total:
+                    continue
+                if job.ranks.any(bool(signals)):
+                    trainer.average()
+                    break
+                due = time.monotonic() - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
+                if self._state and job.ranks.any(due and not console.rank):  # the first process decides
+                    self._save_state()
+        job.done = trainer.done
+        return job.done == job.total
+
+    def _after_stretch(self, trained: "Trained") -> None:
+        job = self._job
+        if trained.pairs and job.done % job.source.length == 0:
+            self._loss = self._pairs = 0.0
+        self._loss, self._pairs = self._loss + trained.loss, self._pairs + trained.pairs
+        self._seen += trained.pairs
+        self._progress.advance(self._trainer.done - job.done, f"loss {self._loss / max(self._pairs, 1):.4f}")
+        job.done = self._trainer.done
+
+    def _save_state(self) -> None:
+        started = time.monotonic()
+        for finished in self._trainer.settle():
+            self._after_stretch(finished)
+        self._trainer.average()
+        self._job.save(self._state)
+        self._saved = time.monotonic()
+        self._took = self._saved - started
+        self._is_saved = True
+
+    def _keep_state(self) -> None:
+        if self._state and self._job.done > self._begun:
+            self._job.save(self._state)
+            console.note(f"the state is in {shown(self._state)}: go on with --resume")
+
+    def _finish(self) -> None:
+        self._job.save(self._output)
+        if self._state and not console.rank:
+            with suppress(OSError):
+                Path(self._state).unlink()
+
+    def _summary(self, seconds: float, rate: float) -> dict[str, Any]:
+        job = self._job
+        return {
+            "output": self._output,
+            "words": len(job.words),
+            "contexts": len(job.contexts),
+            "size": job.settings.size,
+            "trained_on": job.total,
+            "unit": "pairs" if job.pairs else "words",
+            "epochs": job.settings.epochs,
+            "loss": self._loss / max(self._pairs, 1),
+            "seconds": round(seconds, 3),
+            "per_second": round(rate),
+            **traffic(job.ranks),
+        }
 
 
 def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.store.claim import claimed
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
-from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.conftest import COMMAND, Neglm, late_signal, one_sentence, users_environment
 from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
@@ -116,9 +118,9 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
 
 
-def interrupted(how: signal.Signals, *arguments: str) -> str:
+def interrupted(how: signal.Signals, *arguments: str, command: Sequence[str] = COMMAND) -> str:
     """Start a training, wait for its first checkpoint, and end it; returns what it said."""
-    process = subprocess.Popen([*COMMAND, "embed", *arguments, "--checkpoint", "0.2"], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, "embed", *arguments, "--checkpoint", "0.2"], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not Path("vectors.safetensors.partial").exists():
         assert process.poll() is None, process.stderr
@@ -130,13 +132,21 @@ def interrupted(how: signal.Signals, *arguments: str) -> str:
     return stderr.decode()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals) -> None:
+RUN = "import sys; from neglm_cli.cli.main import run; sys.exit(run(sys.argv[1:]))"
+TWO_SIGNALS = [sys.executable, "-c", late_signal("neglm_cli.sgns.trainer") + RUN]
+
+
+@pytest.mark.parametrize(
+    ("how", "command"),
+    [(signal.SIGINT, COMMAND), (signal.SIGTERM, COMMAND), (signal.SIGKILL, COMMAND), (signal.SIGTERM, TWO_SIGNALS)],
+    ids=["SIGINT", "SIGTERM", "SIGKILL", "SIGTERM twice"],
+)
+def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, command: Sequence[str]) -> None:
     """Whatever ended it, it goes on, and ends with the bytes of a run that was not interrupted."""
     Path("corpus.txt").write_bytes(some_text(20_000))
     options = ("corpus.txt", "--size", "100", "--min-count", "1", "--epochs", "150", "--sample", "0", "--no-cache",
                "--deterministic", "--threads", "2")  # fmt: skip
-    stderr = interrupted(how, *options)
+    stderr = interrupted(how, *options, command=command)
     assert not Path("vectors.safetensors").exists()
     if how != signal.SIGKILL:
         assert "the state is in vectors.safetensors.partial: go on with --resume" in stderr
@@ -147,6 +157,17 @@ def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals) -> None:
     assert not Path("vectors.safetensors.partial").exists()
     neglm("embed", *options, "-o", "whole")
     assert Path("vectors.safetensors").read_bytes() == Path("whole").read_bytes()
+
+
+def test_a_signal_that_comes_when_all_is_trained_lets_the_vectors_be_written(corpus: Path) -> None:
+    program = (
+        "import os, signal; from neglm_cli.sgns import job; write = job.write_vectors; "
+        f"job.write_vectors = lambda *given: (os.kill(os.getpid(), signal.SIGTERM), write(*given)); {RUN}"
+    )
+    command = [sys.executable, "-c", program, "embed", "corpus.txt", *SMALL]
+    result = subprocess.run(command, env=users_environment(), capture_output=True)
+    assert result.returncode == 0, result.stderr
+    assert np.isfinite(Vectors.load("vectors.safetensors").vectors).all()
 
 
 def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None:

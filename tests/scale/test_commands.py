@@ -14,7 +14,7 @@ import pytest
 from neglm_cli.lm.model import LanguageModel
 from neglm_cli.store.claim import claimed
 from neglm_cli.vectors.vectors import Vectors
-from tests.conftest import one_sentence
+from tests.conftest import late_signal, one_sentence
 from tests.scale.running import MPIRUN, NEGLM, environment, mpirun, neglm
 
 TINY = (
@@ -108,11 +108,8 @@ def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
     assert_same(here / "whole.st", here / "parts.st")
 
 
-LATE = (
-    "import os, signal; from neglm_cli.cli import train_lm_run; pool = train_lm_run.ThreadPoolExecutor; "
-    "train_lm_run.ThreadPoolExecutor = type('Late', (pool,), {'shutdown': lambda *given, **named: "
-    "(os.kill(os.getpid(), signal.SIGTERM), pool.shutdown(*given, **named))}); "
-)  # a signal when the training has been stopped already, because another process had one
+# A signal when the training has been stopped already, because another process had one.
+LATE = late_signal("neglm_cli.cli.train_lm_run")
 
 
 @pytest.mark.parametrize(
@@ -130,9 +127,9 @@ def test_the_state_is_written_however_long_it_takes(
     here = text.parent
     arguments = [*command, "--epochs", "100000", "-o", "m.st", "--checkpoint", "0.05"]
     program = (
-        f"import sys, time; from neglm_cli.cli.main import run; from neglm_cli.{module} import job; "
+        f"{first}import sys, time; from neglm_cli.cli.main import run; from neglm_cli.{module} import job; "
         f"write = job.{function}; job.{function} = lambda *given: (time.sleep(6), write(*given)); "
-        f"{first}sys.exit(run({arguments}))"
+        f"sys.exit(run({arguments}))"
     )
     job = subprocess.Popen(
         [MPIRUN, "-n", "2", NEGLM[0], "-c", program, "neglm_cli"], cwd=here, env=environment(), stderr=subprocess.PIPE,
