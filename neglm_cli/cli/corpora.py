@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.agreement import check_same, from_first
@@ -46,6 +48,15 @@ def has_vocabulary(vocab: str | None) -> bool:
 def state_beside(output: str) -> str:
     """Where the state of a training is kept; nowhere if its output is no file."""
     return output + PARTIAL if is_place_for_file(output) else ""
+
+
+def refuse_unfinished(output: str) -> None:
+    """A new training does not replace the state of one that was cut short: it may be days of work."""
+    state = state_beside(output)
+    if state and os.path.exists(state):
+        raise typer.BadParameter(
+            f"{shown(state)} is a training that is not finished: go on with --resume, or delete it to start again."
+        )
 
 
 class Named:

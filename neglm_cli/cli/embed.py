@@ -8,7 +8,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, refuse_unfinished
 from neglm_cli.cli.embed_jobs import (
     new_job,
     read_pairs,
@@ -240,7 +240,8 @@ def embed(
 
     The text is read from disk in every epoch; memory holds the two matrices and little more. While it trains, the
     state is written to the output's name with .partial behind it, once a minute or so and when it is interrupted;
-    it is a file of vectors like the finished one. A second process that would train the same output is refused.
+    it is a file of vectors like the finished one. A new training of that name is refused while it is there, and any
+    second process while one is at work.
 
     Under mpirun, processes divide the text and average their vectors, those of frequent words more often. For that each
     keeps a second copy of the vectors. On SIGTERM all stop together and one state is written.
@@ -263,6 +264,7 @@ def embed(
         if resume:
             summary = Run(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint).train()
         else:
+            refuse_unfinished(output)
             settings = settings_of(given, pairs is not None)
             if settings.exact and ranks().size > 1:
                 raise typer.BadParameter("--exact is the work of one process: start it without mpirun.")

@@ -1,6 +1,5 @@
 """The training of `neglm embed`: progress, checkpoints, what happens when it is cut short, and the summary."""
 
-import os
 import signal
 import time
 from contextlib import closing, suppress
@@ -31,9 +30,6 @@ class Run:
         self._output = output
         self._state = state_beside(output)
         self._checkpoint = checkpoint
-        if self._state and not job.done and os.path.exists(self._state):
-            what = f"{shown(self._state)}, of a training that was not finished,"
-            console.note(f"{what} will be replaced (--resume goes on with it)")
         self._trainer = job.trainer()
         self._trainer.prepare()
         self._begun = job.done

@@ -7,6 +7,7 @@ import typer
 from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
+from neglm_cli.cli.corpora import refuse_unfinished
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     Cache,
@@ -142,6 +143,8 @@ def train_lm(
         if resume:
             job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
         else:
+            if not dry_run:
+                refuse_unfinished(model)
             limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
             settings = settings_of(preset, given)
             counted = {"min_count": min_count or 1, "max_size": limit}

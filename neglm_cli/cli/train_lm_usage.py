@@ -8,7 +8,6 @@ import typer
 
 from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, has_vocabulary, state_beside
 from neglm_cli.cli.options import refuse_overwriting
-from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 MOST = 1000  # of a number that parameters start with, or that is added to scores
@@ -44,10 +43,6 @@ def check_usage(
         raise typer.BadParameter("--resume needs the name of the model that was being made: give it with --model.")
     if valid and not state and not dry_run:
         raise typer.BadParameter("--valid keeps the best model in a file: name one with --model.")
-    if state and os.path.exists(state) and not resume and not dry_run:
-        raise typer.BadParameter(
-            f"{shown(state)} is a training that is not finished: go on with --resume, or delete it to start again."
-        )
     if log in STANDARD_OUTPUT:
         raise typer.BadParameter("--log needs the name of a file: standard output has the summary.")
     if log is not None and os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):

@@ -170,6 +170,15 @@ def test_a_signal_that_comes_when_all_is_trained_lets_the_vectors_be_written(cor
     assert np.isfinite(Vectors.load("vectors.safetensors").vectors).all()
 
 
+def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> None:
+    state = Path("vectors.safetensors.partial")
+    state.write_bytes(b"days of work")
+    message = sentence(neglm("embed", "corpus.txt", *SMALL, code=2).stderr)
+    assert f"{state} is a training that is not finished: go on with --resume, or delete it to start again" in message
+    assert state.read_bytes() == b"days of work"
+    neglm("embed", "corpus.txt", *SMALL, "-o", "others")
+
+
 def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None:
     with claimed("vectors.safetensors"):
         said = neglm("embed", "corpus.txt", *SMALL, code=1).stderr

@@ -208,6 +208,7 @@ def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> Non
     log = Path("log").read_bytes()
     said = sentence(neglm("train-lm", "--resume", "--model", "cut", "--log", "log", code=1).stderr)
     assert said == "neglm: cut is being made by another process: wait for its end, or name another file"
+    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log", code=1).stderr)
     Path("cut.partial").rename("away")  # as before the first checkpoint
     assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log", code=1).stderr)
     Path("away").rename("cut.partial")
