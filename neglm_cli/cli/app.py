@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from neglm_cli import __version__
-from neglm_cli.cli.spread import spreading
+from neglm_cli.cli.commands import Group, spreading
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
 DESCRIPTION = (
@@ -38,6 +38,7 @@ SUBCOMMANDS: list[Subcommand] = []
 
 app = typer.Typer(
     name="neglm",
+    cls=Group,
     help=f"{SUMMARY}\n\n{DESCRIPTION}",
     rich_markup_mode="rich",
     no_args_is_help=True,

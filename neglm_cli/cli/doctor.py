@@ -7,7 +7,7 @@ import typer
 from neglm_cli import __version__
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, RUNTIME, Debug, DeviceName, Json, Quiet, Threads, find_gpu, thread_count
+from neglm_cli.cli.options import RUNTIME, Debug, DeviceName, Json, Quiet, Threads, find_gpu, thread_count
 
 if TYPE_CHECKING:
     from neglm_cli.cli.doctor_machine import Found
@@ -26,7 +26,7 @@ def doctor(
     device: DeviceName = "auto",
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Check, but do not measure speed.", metavar=FLAG, rich_help_panel=RUNTIME),
+        typer.Option("--quick", help="Check, but do not measure speed.", rich_help_panel=RUNTIME),
     ] = False,
     threads: Threads = None,
     json: Json = False,

@@ -18,7 +18,6 @@ from neglm_cli.cli.embed_jobs import (
 )
 from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
-    FLAG,
     INPUT,
     MODEL,
     OUTPUT,
@@ -175,7 +174,6 @@ def embed(
             "--exact",
             help="With --pairs: maximise the whole objective, without sampling, to convergence. For tables of up to "
             "25 million cells.",
-            metavar=FLAG,
             rich_help_panel=TRAINING,
         ),
     ] = False,
@@ -184,7 +182,6 @@ def embed(
         typer.Option(
             "--deterministic",
             help="The same bytes at every run with the same --seed and --threads.",
-            metavar=FLAG,
             rich_help_panel=TRAINING,
         ),
     ] = False,
@@ -213,7 +210,6 @@ def embed(
         typer.Option(
             "--resume",
             help="Go on with the training of --output that was interrupted or killed. All its options are kept.",
-            metavar=FLAG,
             rich_help_panel=RUNTIME,
         ),
     ] = False,

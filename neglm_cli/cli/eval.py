@@ -10,7 +10,6 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.eval_lm import evaluate_texts
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
-    FLAG,
     INPUT,
     MODEL,
     OUTPUT,
@@ -102,7 +101,6 @@ def evaluate(
         typer.Option(
             "--fold-case",
             help="A word of a test set that is unknown as it is written is looked for in lower case.",
-            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -120,7 +118,6 @@ def evaluate(
             "--per-line",
             help="With --test: for each line its log10 probability, perplexity, words and out-of-vocabulary words, "
             "between tabs, and nothing else.",
-            metavar=FLAG,
             rich_help_panel=OUTPUT,
         ),
     ] = False,

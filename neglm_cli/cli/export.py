@@ -6,7 +6,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, INPUT, OUTPUT, Debug, Json, Quiet, Table, refuse_overwriting
+from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table, refuse_overwriting
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
@@ -30,7 +30,6 @@ def export(
         typer.Option(
             "--contexts",
             help="Export the context vectors instead of the word vectors.",
-            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -67,7 +66,7 @@ def export(
     ] = None,
     normalise: Annotated[
         bool,
-        typer.Option("--normalise", help="Scale every vector to length 1.", metavar=FLAG, rich_help_panel=OUTPUT),
+        typer.Option("--normalise", help="Scale every vector to length 1.", rich_help_panel=OUTPUT),
     ] = False,
     json: Json = False,
     quiet: Quiet = False,

@@ -8,7 +8,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_MODEL, FLAG, MODEL, OUTPUT, Debug, Quiet, Threads, one_blas_thread
+from neglm_cli.cli.options import DEFAULT_MODEL, MODEL, OUTPUT, Debug, Quiet, Threads, one_blas_thread
 from neglm_cli.cli.reading import open_model
 
 DEFAULT_LINES = 10
@@ -71,7 +71,7 @@ def generate(
         ),
     ] = 1.0,
     no_unk: Annotated[
-        bool, typer.Option("--no-unk", help="Never write <unk>.", metavar=FLAG, rich_help_panel=MODEL)
+        bool, typer.Option("--no-unk", help="Never write <unk>.", rich_help_panel=MODEL)
     ] = False,
     seed: Annotated[
         int,

@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, OUTPUT, Debug, Json, Quiet
+from neglm_cli.cli.options import OUTPUT, Debug, Json, Quiet
 
 if TYPE_CHECKING:
     from neglm_cli.store.container import Stored
@@ -26,9 +26,7 @@ def info(
     ],
     words: Annotated[
         bool,
-        typer.Option(
-            "--words", help="Print only the words: word TAB count lines.", metavar=FLAG, rich_help_panel=OUTPUT
-        ),
+        typer.Option("--words", help="Print only the words: word TAB count lines.", rich_help_panel=OUTPUT),
     ] = False,
     json: Json = False,
     quiet: Quiet = False,

@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import FLAG, INPUT, Debug, Json, Quiet, Table, Top, VectorsFile
+from neglm_cli.cli.options import INPUT, Debug, Json, Quiet, Table, Top, VectorsFile
 from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
@@ -38,7 +38,6 @@ def nearest(
         typer.Option(
             "--contexts",
             help="Show the nearest context vectors, not word vectors.",
-            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,

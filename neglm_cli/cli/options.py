@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
 DEFAULT_MODEL = "model.safetensors"
-FLAG = ""  # the metavar of an option that takes no value
 INPUT, MODEL, TRAINING, OUTPUT, RUNTIME = "Input", "Model", "Training", "Output", "Runtime"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
@@ -57,17 +56,14 @@ Quiet = Annotated[
         "-q",
         help="Print errors only (and what was asked for: --json, --words, --output -).",
         callback=_set_quiet,
-        metavar=FLAG,
         rich_help_panel=RUNTIME,
     ),
 ]
 Debug = Annotated[
     bool,
-    typer.Option(
-        "--debug", help="Show where an error comes from.", callback=_set_debug, metavar=FLAG, rich_help_panel=RUNTIME
-    ),
+    typer.Option("--debug", help="Show where an error comes from.", callback=_set_debug, rich_help_panel=RUNTIME),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", metavar=FLAG, rich_help_panel=OUTPUT)]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", rich_help_panel=OUTPUT)]
 
 TrainingCorpus = Annotated[
     list[str] | None,
@@ -92,7 +88,6 @@ Cache = Annotated[
         "--cache/--no-cache",
         help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
         "directory), or not. Default: keep it.",
-        metavar=FLAG,
         rich_help_panel=INPUT,
     ),
 ]

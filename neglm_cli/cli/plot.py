@@ -8,7 +8,6 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
-    FLAG,
     INPUT,
     MODEL,
     OUTPUT,
@@ -80,7 +79,6 @@ def plot(
         typer.Option(
             "--pmi",
             help="Draw learned scores against PMI. Needs vectors with contexts, as neglm pmi does.",
-            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -122,7 +120,6 @@ def plot(
         typer.Option(
             "--follow",
             help="Draw the curves of one log in the terminal, and again when it grows, until the training has ended.",
-            metavar=FLAG,
             rich_help_panel=OUTPUT,
         ),
     ] = False,

@@ -7,7 +7,6 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console, short
 from neglm_cli.cli.options import (
-    FLAG,
     MODEL,
     OUTPUT,
     RUNTIME,
@@ -56,7 +55,6 @@ def pmi(
         typer.Option(
             "--svd/--no-svd",
             help="Compare with a truncated singular value decomposition of the same rank, or not. Default: compare.",
-            metavar=FLAG,
             rich_help_panel=MODEL,
         ),
     ] = True,
@@ -66,7 +64,6 @@ def pmi(
             "--exact/--sampled",
             help="Go over all cells of the matrix; or over the observed ones, and a sample of the empty ones.",
             show_default="exact up to 400 million cells",
-            metavar=FLAG,
             rich_help_panel=RUNTIME,
         ),
     ] = None,

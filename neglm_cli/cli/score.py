@@ -12,7 +12,6 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
-    FLAG,
     MODEL,
     OUTPUT,
     Debug,
@@ -62,7 +61,6 @@ def score(
             "--words",
             help="A line for each word, and for the end of the line: word, id, logarithm, and `unknown` or `known`; "
             "then an empty line.",
-            metavar=FLAG,
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -71,7 +69,6 @@ def score(
         typer.Option(
             "--carry",
             help="Read a file as one text: a line is predicted from all lines before it, too.",
-            metavar=FLAG,
             rich_help_panel=MODEL,
         ),
     ] = False,
@@ -81,7 +78,6 @@ def score(
             "--unnormalised",
             help="Take the scores as they are for log-probabilities, without the sum over all words that would make "
             "them so. See below.",
-            metavar=FLAG,
             rich_help_panel=MODEL,
         ),
     ] = False,
@@ -105,7 +101,7 @@ def score(
     ] = 1.0,
     best: Annotated[
         bool,
-        typer.Option("--best", help="Print only the best of each list.", metavar=FLAG, rich_help_panel="N-best lists"),
+        typer.Option("--best", help="Print only the best of each list.", rich_help_panel="N-best lists"),
     ] = False,
     json: Json = False,
     threads: Threads = None,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from neglm_cli.cli.options import FLAG, INPUT, MODEL, OUTPUT, RUNTIME, TRAINING
+from neglm_cli.cli.options import INPUT, MODEL, OUTPUT, RUNTIME, TRAINING
 
 MinCount = Annotated[
     int | None,
@@ -281,7 +281,6 @@ ResetAtEos = Annotated[
     typer.Option(
         "--reset-at-eos",
         help="Begin each line with no state. (The paper never resets it.)",
-        metavar=FLAG,
         rich_help_panel=TRAINING,
     ),
 ]
@@ -332,7 +331,6 @@ DryRun = Annotated[
     typer.Option(
         "--dry-run",
         help="Say what it would take, memory, disk and time, from a few minibatches that are tried; write nothing.",
-        metavar=FLAG,
         rich_help_panel=RUNTIME,
     ),
 ]
@@ -342,7 +340,6 @@ Resume = Annotated[
         "--resume",
         help="Go on with the training of --model that was interrupted or killed. All its options are kept; only "
         "--epochs, --patience and --threads may change.",
-        metavar=FLAG,
         rich_help_panel=RUNTIME,
     ),
 ]

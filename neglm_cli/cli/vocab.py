@@ -9,7 +9,6 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console, short
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import (
-    FLAG,
     INPUT,
     OUTPUT,
     Debug,
@@ -72,7 +71,6 @@ def vocab(
             help="The arguments are vocabularies, not texts: combine them into the exact vocabulary of all their "
             "texts. "
             "Also reads word lists, as --text and --word2vec write them, as far as their counts tell.",
-            metavar=FLAG,
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -88,14 +86,13 @@ def vocab(
         ),
     ] = None,
     text: Annotated[
-        bool, typer.Option("--text", help="Write text: word TAB count lines.", metavar=FLAG, rich_help_panel=OUTPUT)
+        bool, typer.Option("--text", help="Write text: word TAB count lines.", rich_help_panel=OUTPUT)
     ] = False,
     word2vec: Annotated[
         bool,
         typer.Option(
             "--word2vec",
             help="Write text in the form of word2vec's -save-vocab: a blank instead of the tab, </s> for <eos>.",
-            metavar=FLAG,
             rich_help_panel=OUTPUT,
         ),
     ] = False,

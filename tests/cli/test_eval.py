@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neglm_cli.cli.spread import spread_out
+from neglm_cli.cli.commands import spread_out
 from tests.conftest import Neglm, one_sentence
 from tests.vectors.making import vectors_of
 

@@ -36,6 +36,11 @@ def test_help_has_every_option_and_the_examples(neglm: Neglm) -> None:
         assert example.command in output
 
 
+@pytest.mark.parametrize("command", [(), *((page.name,) for page in SUBCOMMANDS)])
+def test_help_shows_flags_by_their_names(neglm: Neglm, command: tuple[str, ...]) -> None:
+    assert b"<bool>" not in neglm(*command, "--help").stdout
+
+
 def test_version(neglm: Neglm) -> None:
     assert neglm("--version").stdout.decode() == f"neglm {__version__}\n"
 

@@ -1,8 +1,26 @@
-"""Options that take several values, as in `--similarity sets/*.tsv`, which Typer does not have."""
+"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, and flags that
+--help shows by their names alone."""
 
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+
+class _PlainFlags:
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""  # Typer would show <bool>
+        return parameters
+
+
+class Group(_PlainFlags, TyperGroup):
+    pass
+
+
+class Command(_PlainFlags, TyperCommand):
+    pass
 
 
 def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:
@@ -30,12 +48,12 @@ def _has_value(arguments: list[str], position: int) -> bool:
     return bool(following) and (following[0] == "-" or not following[0].startswith("-"))
 
 
-def spreading(options: tuple[str, ...]) -> type[TyperCommand]:
-    """The class of a command with such options."""
+def spreading(options: tuple[str, ...]) -> type[Command]:
+    """The class of a command whose `options` take several values."""
     if not options:
-        return TyperCommand
+        return Command
 
-    class Spreading(TyperCommand):
+    class Spreading(Command):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             for parameter in self.params:
