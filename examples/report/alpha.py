@@ -1,17 +1,17 @@
-"""examples/alpha: perplexity over α and over k."""
+"""examples/alpha: perplexity over α, over k and over seeds."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from drawn import Line, Panel, picture
 from made import Made, as_json, as_log, number, read_json, read_log, table
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE_WORDS = (10, 25, 50, 100, 200, 400)
-
-
+SEEDS = (1, 2, 3)
+LOSSES = {"neglm": "NEGLM", "neglm-z": "NEGLM, `--log-z` log k", "nce": "NCE"}
 STARTS = ("", "; `--log-z` log k")  # of columns: the paper's start, and the unigram model's
 
 
@@ -20,8 +20,9 @@ def make(directories: list[Path]) -> Made:
     # Of each α and k: the training with the paper's start, and the one that starts as the unigram model.
     over_alpha = {a: (f"alpha-{a:g}", "z-k-100" if a == 1 else f"z-alpha-{a:g}") for a in ALPHAS}
     over_k = {k: ("alpha-1" if k == 100 else f"k-{k}", f"z-k-{k}") for k in NOISE_WORDS}
+    over_seeds = {loss: [f"seed-{seed}-{loss}" for seed in SEEDS] for loss in LOSSES}
     valid, test, log_z, results = {}, {}, {}, {}
-    for name in {name for names in (*over_alpha.values(), *over_k.values()) for name in names}:
+    for name in {name for names in (*over_alpha.values(), *over_k.values(), *over_seeds.values()) for name in names}:
         if not (directory / f"{name}.json").exists():
             continue
         found, log = read_json(directory / f"{name}.json"), read_log(directory / f"{name}.log")
@@ -56,12 +57,21 @@ def make(directories: list[Path]) -> Made:
                 for k, names in over_k.items()
             ],
         ),
+        "seeds": table(
+            ["", *(f"test, seed {seed}" for seed in SEEDS), "mean"],
+            [[LOSSES[loss], *_over_seeds([test.get(name) for name in names])] for loss, names in over_seeds.items()],
+        ),
     }
     panels = [
         Panel("Test perplexity over α, k = 100", "α", _lines(over_alpha.items(), test)),
         Panel("Over k, α = 1", "k", _lines(over_k.items(), test), log_x=True),
     ]
     return Made(tables, {"perplexity.svg": picture(panels)}, results)
+
+
+def _over_seeds(found: list[float | None]) -> list[str]:
+    run = [perplexity for perplexity in found if perplexity is not None]
+    return [*map(number, found), f"**{number(mean(run))}**" if len(run) == len(found) else "not run yet"]
 
 
 def _lines(trainings: Iterable[tuple[float, tuple[str, str]]], test: Mapping[str, float]) -> list[Line]:
