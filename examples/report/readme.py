@@ -12,6 +12,7 @@ TYPED = {
     "b": "NEGLM-B as in the paper, `--loss neglm-b --log-z 0`",
     "nce": "NCE, `--loss nce`: biases start at −log V",
     "nce0": "NCE without that care, `--loss nce --bias-init 0`",
+    "softmax": "softmax over all words, to compare, `--loss softmax`",
 }
 # Small models: their recipe, its trainings with log Z = 0, with log Z = log k, with the softmax.
 SMALL = {
