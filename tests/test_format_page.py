@@ -145,6 +145,19 @@ def test_readers_of_language_models_compute_what_neglm_does(neglm: Neglm, has_py
         assert (logit - log_p).std() == pytest.approx(figures["log_z_std"], abs=1e-4)
 
 
+def test_readers_know_files_that_say_only_in_arguments_where_the_state_is_reset(neglm: Neglm) -> None:
+    Path("corpus.txt").write_bytes(some_text(1000))
+    Path("test.txt").write_bytes(TEXT)
+    neglm("train-lm", "corpus.txt", *SMALL, "--reset-at-eos")
+    with safe_open("model.safetensors", "numpy") as file:
+        metadata = {name: text for name, text in file.metadata().items() if name != "reset_at_eos"}
+    save_file(load_file("model.safetensors"), "older.safetensors", metadata)
+    run("CHECKSUM", "--write", "older.safetensors")
+    found = neglm("score", "older.safetensors", "test.txt", "--carry", "--words", "--base", "e").stdout.decode()
+    rows = [line.split(" ") for line in run("NUMPY", "older.safetensors", "test.txt").splitlines()]
+    np.testing.assert_allclose([float(row[2]) for row in rows], [row[2] for row in scores(found)], atol=1e-5, rtol=0)
+
+
 def test_pytorch_is_there_when_it_is_promised(has_pytorch: bool) -> None:
     if "PEERS" in os.environ:
         assert has_pytorch, f"{PYTORCH} has no PyTorch, or no safetensors"
@@ -291,3 +304,30 @@ def test_keys_of_progress_mean_what_the_page_says(neglm: Neglm) -> None:
     assert (progress["minibatch"], progress["loss"], progress["loss_words"]) == (0, 0.0, 0)
     assert progress["losses"] == [end["loss"] for end in ends[:epochs]]
     assert progress["validations"] == [end["valid_perplexity"] for end in ends[:epochs]]
+
+
+def test_a_model_from_elsewhere_is_scored_by_the_page(neglm: Neglm) -> None:
+    """A softmax with random weights, written with what the page says and without neglm."""
+    words = [b"<eos>", b"the", b"<unk>", b"cat"]
+    random = np.random.default_rng(1)
+    shapes = {"embedding": (4, 3), "output": (4, 5), "output_bias": (4,)}
+    for n, inputs in enumerate((3, 5)):
+        shapes |= {f"lstm.{n}.input": (inputs, 20), f"lstm.{n}.recurrent": (5, 20), f"lstm.{n}.bias": (20,)}
+    tensors = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    tensors |= {
+        "words": np.frombuffer(b"".join(words), np.uint8),
+        "offsets": np.cumsum([0, *map(len, words)]),
+        "counts": np.array([9, 7, 2, 1]),
+    }
+    metadata = {
+        "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model",
+        "tool_version": "mine", "arguments": "{}", "corpus": "[]", "validation": "[]", "loss": "softmax", "k": "0",
+        "noise_alpha": "1", "log_z": "0", "layers": "2", "reset_at_eos": "false", "progress": "{}",
+    }  # fmt: skip
+    save_file(tensors, "model.safetensors", metadata)
+    run("CHECKSUM", "--write", "model.safetensors")
+    Path("test.txt").write_bytes(b"the cat\nthe dog\n")
+    found = scores(neglm("score", "model.safetensors", "test.txt", "--carry", "--words", "--base", "e").stdout.decode())
+    expected = [line.split(" ") for line in run("NUMPY", "model.safetensors", "test.txt").splitlines()]
+    assert [word for word, _, _ in found] == ["the", "cat", "<eos>", "the", "dog", "<eos>"]
+    np.testing.assert_allclose([row[2] for row in found], [float(row[2]) for row in expected], atol=1e-5, rtol=0)

@@ -20,6 +20,14 @@ LAYOUT = (
     ),
 )
 
+CHECKS = (
+    "neglm verifies each file that it opens. The checksum must be right. The tensors must be those of the kind, and no "
+    "others, with the types and shapes given here. The metadata given here must be there, with possible values that do "
+    "not contradict each other; other metadata are ignored. The words of a list must be different and not empty, with "
+    "counts of at least 1; those of vocabularies and language models must include `<unk>` and `<eos>`, and contain no "
+    "white space. Numbers must be finite. Tensors and metadata may have any order.",
+)
+
 EXAMPLES = (
     ("The most frequent word of a vocabulary, in Python, without neglm:", manual_programs.VOCABULARY),
     (
@@ -68,6 +76,7 @@ def format_page(*others: str) -> str:
     lines += section("LETTERS", "Lengths of dimensions:")
     for letter, meaning in schema.LETTERS.items():
         lines += tagged(bold(letter), _sentence(meaning))
+    lines += section("CHECKS", *CHECKS)
     lines += model_sections()
     lines += section(
         "CHECKSUM",

@@ -67,10 +67,10 @@ def _network() -> list[str]:
             "A text is one sequence of words, with `<eos>` after each line (see TEXT RULES). The model predicts each "
             "word, and each `<eos>`, from the words before it. To predict the first word, it starts with `<eos>` as "
             "the first input, and with h = c = 0 in all layers.",
-            "If `reset_at_eos` in `arguments` is true, the model also sets h = c = 0 in all layers before each later "
-            "input `<eos>`, at test time as in training, so that lines do not depend on each other. If it is false, "
-            "the state is carried from line to line: `neglm eval` does so; `neglm score` starts each line with h = c "
-            "= 0 unless --carry is given.",
+            "If `reset_at_eos` is `true` in the metadata, the model also sets h = c = 0 in all layers before each "
+            "later input `<eos>`, at test time as in training, so that lines do not depend on each other. If it is "
+            "`false` or missing, the state is carried from line to line: `neglm eval` does so; `neglm score` starts "
+            "each line with h = c = 0 unless --carry is given.",
             "The input x of layer 0 is the input word's row of `embedding`. Each layer n, counted from 0, computes "
             "from x and from the h and c of its previous step:",
         ),

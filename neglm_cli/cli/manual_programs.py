@@ -23,7 +23,8 @@ text = bytes(tensor["words"].tolist())
 ends = tensor["offsets"].tolist()
 ids = {text[a:b]: i for i, (a, b) in enumerate(zip(ends, ends[1:]))}
 eos, unk = ids[b"<eos>"], ids[b"<unk>"]
-reset = json.loads(meta["arguments"])["reset_at_eos"]
+options = json.loads(meta["arguments"]) | meta
+reset = options.get("reset_at_eos") in (True, "true")
 
 width = tensor["embedding"].shape[1]
 hidden = tensor["output"].shape[1]
@@ -36,9 +37,8 @@ for n in range(lstm.num_layers):
     weights[f"bias_hh_l{n}"] = torch.zeros(4 * hidden)
 lstm.load_state_dict(weights)
 
-alpha = json.loads(meta["noise_alpha"])
-noise = tensor["counts"].double() ** alpha
-offset = torch.full_like(noise, -json.loads(meta["log_z"]))
+noise = tensor["counts"].double() ** float(meta["noise_alpha"])
+offset = torch.full_like(noise, -float(meta["log_z"]))
 if meta["loss"] in ("neglm", "neglm-b"):
     offset += torch.log(int(meta["k"]) * noise / noise.sum())
 if meta["loss"] in ("neglm-b", "nce", "softmax"):
@@ -71,7 +71,8 @@ text = bytes(tensor["words"])
 ends = tensor["offsets"].tolist()
 ids = {text[a:b]: i for i, (a, b) in enumerate(zip(ends, ends[1:]))}
 eos, unk = ids[b"<eos>"], ids[b"<unk>"]
-reset = json.loads(meta["arguments"])["reset_at_eos"]
+options = json.loads(meta["arguments"]) | meta
+reset = options.get("reset_at_eos") in (True, "true")
 
 def sigmoid(z):
     return (1 + np.tanh(z / 2)) / 2
@@ -86,9 +87,8 @@ def lstm(x, state):
         state[n] = x, c
     return x
 
-alpha = json.loads(meta["noise_alpha"])
-noise = tensor["counts"].astype(float) ** alpha
-offset = np.full(len(noise), -json.loads(meta["log_z"]))
+noise = tensor["counts"].astype(float) ** float(meta["noise_alpha"])
+offset = np.full(len(noise), -float(meta["log_z"]))
 if meta["loss"] in ("neglm", "neglm-b"):
     offset += np.log(int(meta["k"]) * noise / noise.sum())
 if meta["loss"] in ("neglm-b", "nce", "softmax"):

@@ -101,8 +101,8 @@ PARAMETERS = tuple(
     for name, shape, meaning in (
         ("embedding", ("V", "D"), "the vector of each word as an input"),
         ("lstm.{layers}.input", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
-        ("lstm.{layers}.recurrent", ("H", "4H"), "weights of the layer's last output"),
-        ("lstm.{layers}.bias", ("4H",), "biases of the gates"),
+        ("lstm.{layers}.recurrent", ("H", "4H"), "weights of the layer's last output h"),
+        ("lstm.{layers}.bias", ("4H",), "biases of the gates, one each"),
         ("output", ("V", "H"), "the vector of each word as an output"),
         ("output_bias", ("V",), "the bias of each word; 0 for losses without"),
     )
@@ -113,16 +113,14 @@ MODEL_FIELDS = (
           "other fields or tensors say, too, say the same"),
     CORPUS,
     Field("validation", FILES, "like `corpus`: the text that it was validated on, an empty list for none"),
-    Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; what is added to a score at test time "
-          "is in `logit_offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
+    Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; see PROBABILITIES"),
     Field("k", options.K, "noise words per word, at least 1; `softmax` has none, and any number"),
     Field("noise_alpha", options.ALPHA, "α: noise words were drawn in proportion to counts to the power of α"),
-    Field("log_z", options.LOG_Z, "the constant log Z of training scores"),
+    Field("log_z", options.LOG_Z, "the constant log Z of training scores; 0 for `neg` and `softmax`"),
     Field("layers", options.LAYERS, "layers of the LSTM"),
-    Field("reset_at_eos", Flag(), "`true` if every line begins with no state, in training and at test time; may be "
-          "missing, and is then `false` unless `arguments` says otherwise", False),
-    Field("progress", options.PROGRESS, "object with how far the training is, which may be empty: see "
-          "neglm-train-lm(1), --log"),
+    Field("reset_at_eos", Flag(), "`true` if every line begins with no state, in training and at test time (see "
+          "NETWORK); may be missing, and is then `false` unless `arguments` says otherwise", False),
+    Field("progress", options.PROGRESS, "object with how far the training is, which may be empty: see PROGRESS"),
 )  # fmt: skip
 MODEL_STATED_TWICE = {
     "loss": "loss",
@@ -209,7 +207,12 @@ KINDS = {
                 options.ALPHA,
                 "α: noise words were drawn in proportion to context_counts to the power of α",
             ),
-            Field("progress", options.DONE, "object with `done` and `total`: how much of the training lies behind it"),
+            Field(
+                "progress",
+                options.DONE,
+                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --exact; both "
+                "0 if it was not neglm's",
+            ),
         ),
         (
             WORDS_OF_TEXT._replace(of_text=False),
@@ -241,8 +244,12 @@ KINDS = {
                 )
                 for tensor in PARAMETERS
             ),
-            Tensor("hidden", "float32", ("L", "B", "H"), "the layers' last outputs", LARGEST_WEIGHT),
-            Tensor("cell", "float32", ("L", "B", "H"), "the layers' cells", LARGEST_WEIGHT),
+            Tensor(
+                "hidden", "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", LARGEST_WEIGHT
+            ),
+            Tensor(
+                "cell", "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", LARGEST_WEIGHT
+            ),
             Tensor(
                 "moved",
                 "int32",
