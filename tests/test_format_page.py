@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,7 +199,13 @@ def test_losses_are_those_of_the_table() -> None:
     counts = making.counts(20)
     for name, formulas in manual_model.LOSSES.items():
         log_z = 0.0 if name in ("neg", "softmax") else 1.5
-        given = {"x": random.normal(size=20), "b": random.normal(size=20), "k": 7, "log_z": log_z, "log": np.log}
+        given: dict[str, Any] = {
+            "x": random.normal(size=20),
+            "b": random.normal(size=20),
+            "k": 7,
+            "log_z": log_z,
+            "log": np.log,
+        }
         given |= {"counts": counts, "noise_alpha": 0.75, "sum": sum}
         exec(manual_model.NOISE, given)
         raw = given["x"] + LOSSES[name].bias * given["b"]
@@ -208,11 +215,11 @@ def test_losses_are_those_of_the_table() -> None:
 
 
 def test_a_layer_computes_the_formulas() -> None:
-    model = making.model_of(making.device(making.SMALL, 20).parameters(), 2)
+    model = making.ReferenceTraining(making.SMALL, 20).model
     random = np.random.default_rng(1)
     h, c = random.normal(size=(2, 2, 1, 13))
     passed = reference.forward(model, np.array([[5]]), list(h), list(c))
-    given = {"x": model.embedding[[5]], "sigmoid": reference.sigmoid, "tanh": np.tanh}
+    given: dict[str, Any] = {"x": model.embedding[[5]], "sigmoid": reference.sigmoid, "tanh": np.tanh}
     given["split"] = lambda z, parts: np.split(z, parts, axis=1)
     for n in range(2):
         given |= {"h": h[n], "c": c[n], "input": model.w[n], "recurrent": model.u[n], "bias": model.b[n]}
@@ -230,7 +237,7 @@ def test_optimizers_update_by_the_formulas() -> None:
     for name, formulas in manual_model.OPTIMIZERS.items():
         kind, lr = KINDS[name], 0.5
         p, m, v = (np.zeros((1, 8), np.float32) for _ in range(3))
-        given = {"p": np.zeros(8), "m": np.zeros(8), "v": np.zeros(8), "lr": lr, "sqrt": np.sqrt}
+        given: dict[str, Any] = {"p": np.zeros(8), "m": np.zeros(8), "v": np.zeros(8), "lr": lr, "sqrt": np.sqrt}
         for step in range(1, 6):
             g = random.normal(0, 3e-8, (1, 8)).astype(np.float32)
             move_panels(kind, p, g, m, v, np.float32(1), rate_of(kind, lr, step), EPSILON, 0, 1)
@@ -244,9 +251,8 @@ OPTIMIZERS_IN_PYTORCH = """
 import math, torch
 torch.manual_seed(1)
 for ours in ("adagrad", "adam"):
-    a = torch.zeros(8, dtype=torch.float64, requires_grad=True)
-    p, m, v, lr = (torch.zeros(8, dtype=torch.float64) for _ in range(3)), None, None, 0.5
-    p, m, v = p
+    a, p, m, v = torch.zeros(4, 8, dtype=torch.float64).unbind()
+    a, lr = torch.nn.Parameter(a), 0.5
     peer = torch.optim.Adagrad([a], lr, eps=1e-8) if ours == "adagrad" else torch.optim.Adam([a], lr)
     sqrt = lambda x: x.sqrt() if isinstance(x, torch.Tensor) else math.sqrt(x)
     for t in range(1, 6):
