@@ -37,8 +37,8 @@ def tensors(bias: bool) -> dict[str, np.ndarray]:
 def write(path: str, given: dict[str, np.ndarray], **fields: Any) -> None:
     """With the safetensors package; then the checksum, as neglm-format(5) describes it."""
     metadata = {
-        "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model", "tool_version": "none",
-        "arguments": "{}", "corpus": "[]", "validation": "[]", "progress": "{}", "k": str(K),
+        "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model",
+        "tool_version": "none", "arguments": "{}", "corpus": "[]", "validation": "[]", "progress": "{}", "k": str(K),
         "noise_alpha": str(ALPHA), "log_z": str(LOG_Z), "layers": str(LAYERS),
     } | fields  # fmt: skip
     save_file(given, path, metadata)

@@ -2,9 +2,9 @@
 
     python -m tests.store.mutants --count 100000 --seed 1
 
-Each mutant is given to the commands that read its kind. None may crash, meet what it did not expect, take much memory or
-never end; and what `info` accepts, the other commands must be able to use. A number names a mutant: `--only NUMBER`
-shows it again.
+Each mutant is given to the commands that read its kind. None may crash, meet what it did not expect, take much memory
+or never end; and what `info` accepts, the other commands must be able to use. A number names a mutant: `--only NUMBER`
+tries it again.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -47,7 +47,7 @@ TEXTS = [
     "\0", "\ud800", "softmax", "nce", "neg", "neglm", "vocabulary", "vectors", "language model", "training state",
     "encoded corpus", '[{"path":null}]', "0" * 32, "neglm-b", "unknown", "cond",
 ]  # fmt: skip
-NUMBERS = {
+NUMBERS: dict[str, list[float]] = {
     "i": [0, 1, 2, -1, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)],
     "u": [0, 9, 10, 32, 255, ord("<"), ord("a")],
     "f": [0.0, 1.0, -1.0, 1e14, 1e30, -3.4e38, float("nan"), float("inf"), -float("inf"), 1e-45],
@@ -113,7 +113,7 @@ def change_json(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     elif action < 0.9 and type(node[key]) in (int, float):
         node[key] += random.choice([-1, 1, 1000])
     elif isinstance(node[key], dict):
-        node[key][random.choice(["x", "", "path", "k"])] = random.choice(VALUES)
+        node[key][random.choice(("x", "", "path", "k"))] = random.choice(VALUES)
     elif isinstance(node[key], list):
         node[key].append(random.choice(node[key] or VALUES))
     metadata[name] = json.dumps(root.get("", 0))
@@ -177,7 +177,7 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     if "offsets" not in tensors:
         return change_numbers(random, metadata, tensors)
     words, offsets = tensors["words"].tobytes(), tensors["offsets"].tolist()
-    listed = [words[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+    listed = [words[a:b] for a, b in pairwise(offsets)]
     place, other = random.randrange(len(listed)), random.randrange(len(listed))
     listed[place] = random.choice([listed[other], b"new", b"a b", b"", b"\n", b"<unk>", b"\xff\x00", b"x" * 5000])
     if random.random() < 0.5:
@@ -208,7 +208,9 @@ def mutant(samples: dict[str, bytes], seed: int, number: int) -> tuple[str, byte
     done = []
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         mutation = random.choice(MUTATIONS)
-        with suppress(IndexError, ValueError, TypeError, AttributeError, RecursionError):  # nothing is left to be changed in that way
+        with suppress(
+            LookupError, ValueError, TypeError, AttributeError, RecursionError
+        ):  # no longer changed so easily
             mutation(random, metadata, tensors)
             done.append(mutation.__name__)
     lying = bool(tensors) and random.random() < 0.1
@@ -244,7 +246,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("train-lm", *RESUME, "--epochs", "2", "--model", "resumed"),
     ],
 }
-# What a sound file may still be refused for: it does not belong to the text, has no such word, or cannot be learned from.
+# What a sound file may still be refused for: it does not belong to the text, has no such word, or cannot be trained.
 FAIR = (
     "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not the state of a training",
     "training diverges", "does not belong to this corpus", "was training on", "epochs are done already",
@@ -322,21 +324,20 @@ def in_child(samples: dict[str, bytes], seed: int, numbers: list[int]) -> list[d
                 os.write(theirs, (json.dumps(result) + "\n").encode())
         os._exit(0)
     os.close(theirs)
-    received = b""
-    while select.select([ours], [], [], SECONDS)[0] and (more := os.read(ours, 1 << 16)):
-        received += more
-    ended = os.waitpid(child, os.WNOHANG) if not select.select([ours], [], [], 0)[0] else (child, 0)
-    results = [json.loads(line) for line in received.splitlines()]
-    if len(results) == len(numbers):
-        if ended[0] == 0 or not received:
-            os.waitpid(child, 0)
-    else:
-        with suppress(ProcessLookupError):
+    received, end = b"", "crashed"
+    while True:
+        if not select.select([ours], [], [], SECONDS)[0]:
+            end = "did not end"
             os.kill(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1] if ended[0] == 0 else ended[1]
+        if not (more := os.read(ours, 1 << 16)):
+            break
+        received += more
+    status = os.waitpid(child, 0)[1]
+    results = [json.loads(line) for line in received.splitlines()]
+    if len(results) < len(numbers):
         number = numbers[len(results)]
         kind, _, changed = mutant(samples, seed, number)
-        end = f"crashed or did not end: exit {os.waitstatus_to_exitcode(status)}"
+        end = f"{end}, exit {os.waitstatus_to_exitcode(status)}"
         results.append({"number": number, "kind": kind, "changed": changed, "outcome": "bad", "bad": end})
     os.close(ours)
     return results
@@ -380,7 +381,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one mutant")
-    parser.add_argument("--keep", help="where to write the bad mutants")
     given = parser.parse_args()
     numbers = list(range(given.count)) if given.only is None else [given.only]
     results = run_all(given.seed, numbers, lambda line: print(line, file=sys.stderr))

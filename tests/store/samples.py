@@ -1,6 +1,8 @@
 """A small file of each kind, with all that commands need to use it."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from tests.sgns.making import some_text
 from tests.text.making import vocabulary_of
 
 CORPUS = "0"  # as `vocabulary_of` calls its first text
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "k": 3, "hidden": 4, "embedding": 5, "layers": 2, "batch": 3, "bptt": 6, "epochs": 2, "init_output": 0.5,
 }  # fmt: skip
 
@@ -60,8 +62,6 @@ def write_samples(directory: Path) -> dict[str, bytes]:
 
 def parse(contents: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """Metadata and tensors, without neglm's reader."""
-    import json
-
     length = int.from_bytes(contents[:8], "little")
     header, data = json.loads(contents[8 : 8 + length]), contents[8 + length :]
     metadata = header.pop("__metadata__")

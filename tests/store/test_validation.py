@@ -136,7 +136,9 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (STATE, put_number("moment.0.output", (0, 0), -1), "squares below 0"),
     ],
 )  # fmt: skip
-def test_inconsistent_files(workplace: Path, samples: dict[str, bytes], kind: str, change: Change, message: str) -> None:
+def test_inconsistent_files(
+    workplace: Path, samples: dict[str, bytes], kind: str, change: Change, message: str
+) -> None:
     assert message in refused(samples, kind, change)
 
 
