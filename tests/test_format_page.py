@@ -89,6 +89,14 @@ def test_examples_are_the_programs_in_the_source() -> None:
         assert max(map(len, program.splitlines())) <= 80 - 11  # which man indents it by
 
 
+def test_names_of_tensors_and_symbols_can_be_understood() -> None:
+    page = pages()["neglm-format.5"]
+    assert "\N{GREEK CAPITAL LETTER ALPHA}" not in page
+    explained = page.partition(".SH LETTERS")[2].partition(".SH ")[0]
+    for name in set(re.findall(r"\{\w+\}", page.partition(".SH EXAMPLES")[0])):
+        assert name in explained
+
+
 @pytest.mark.skipif(not shutil.which("man"), reason="there is no man(1) here")
 def test_programs_can_be_copied_from_the_page_that_man_shows(workplace: Path) -> None:
     Path("page.5").write_text(pages()["neglm-format.5"], encoding="utf-8")

@@ -73,7 +73,12 @@ def format_page(*others: str) -> str:
             shape = " × ".join(tensor.shape)
             lines += tagged(f"{bold(tensor.name)}  {tensor.dtype} ({shape})", _sentence(tensor.meaning))
         lines += [".SS Metadata", *_fields(kind.fields)]
-    lines += section("LETTERS", "Lengths of dimensions:")
+    lines += section(
+        "LETTERS",
+        "A name with {layers} stands for one tensor per layer: lstm.0.input is that of the first one, and the last has "
+        "the number `layers` - 1. {moments} counts in the same way, up to `moments` - 1.",
+        "Lengths of dimensions:",
+    )
     for letter, meaning in schema.LETTERS.items():
         lines += tagged(bold(letter), _sentence(meaning))
     lines += section("CHECKS", *CHECKS)
@@ -104,7 +109,8 @@ def format_page(*others: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    """A meaning with a capital letter and a period; a capital α would look like an A."""
+    return f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}."
 
 
 def _fields(fields: tuple[schema.Field, ...]) -> list[str]:
