@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.vectors.tables import load_vectors
+from neglm_cli.store import container
+from neglm_cli.vectors.tables import WITH_VECTORS, vectors_of
 from neglm_cli.vectors.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Model:
     """Words with their vectors; and, if the file is a language model, what it makes of texts."""
 
     def __init__(self, path: str, table: str | None = None, threads: int | None = None) -> None:
-        self._path = path
-        self._vectors: Vectors = load_vectors(path, table)
+        self._stored = container.read(path, *WITH_VECTORS)
+        self._vectors: Vectors = vectors_of(self._stored, table)
         self._threads = threads
 
     @cached_property
@@ -102,7 +103,9 @@ class Model:
     def _model(self) -> "LanguageModel":
         from neglm_cli.lm.model import MODEL, LanguageModel
 
-        return LanguageModel.load(self._path, MODEL)
+        if self._stored.kind != MODEL:
+            raise NeglmError(f"{self._stored.name} is a file of vectors, not a language model")
+        return LanguageModel.from_stored(self._stored)
 
     @cached_property
     def _device(self) -> "CpuDevice":

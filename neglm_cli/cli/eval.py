@@ -59,8 +59,9 @@ def evaluate(
     test: Annotated[
         list[str] | None,
         typer.Option(
-            help="Texts that a language model is to predict, plain or compressed; - is standard input. Each is read "
-            "from its first word to its last, and the state is carried on.",
+            help="Texts that a language model is to predict, plain or compressed; - is standard input. Each starts "
+            "without a state, which is carried from line to line; models trained with --reset-at-eos reset it at each "
+            "line.",
             show_default=False,
             metavar="FILE",
             rich_help_panel=SETS,
@@ -117,7 +118,7 @@ def evaluate(
         typer.Option(
             "--per-line",
             help="With --test: for each line its log10 probability, perplexity, words and out-of-vocabulary words, "
-            "between tabs, and nothing else.",
+            "between tabs, and nothing else. The first two include the end of the line, the number of words does not.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -132,12 +133,12 @@ def evaluate(
 
     MODEL comes before the options, because --test, --similarity and --analogy take all files that follow them.
 
-    Texts: the perplexity is exact and normalised over the vocabulary, ends of line are predicted like words, and a
-    text begins as behind the end of a line. Words out of the vocabulary count as <unk>; the second figure leaves them
-    out. The unnormalised perplexity takes the model's logits for log-probabilities as they are (for neglm these
-    have log k in them: see neglm train-lm); log Z, what is missing
-    to normalise them, is given with its standard deviation: 0 ± 0 would be a model that normalises itself. The unigram
-    model predicts by the vocabulary's counts alone.
+    Texts: the perplexity is exact and normalized over the vocabulary. Ends of line are predicted like words, and a
+    text begins as if after the end of a line. Perplexities and bits per word count ends of line as words; the number of
+    words does not (in JSON, divide by words + lines). Words out of the vocabulary count as <unk>; the second figure
+    leaves them out. The unnormalized perplexity takes the model's logits (see neglm-format(5)) as log-probabilities.
+    log Z, the logarithm of the sum that would normalize them, is given with its standard deviation: 0 ± 0 would be a
+    model that normalizes itself. The unigram model predicts by the vocabulary's counts alone.
 
     Under mpirun, processes divide the texts; where there are fewer texts than processes, each text: what comes before a
     process's own stretch it reads without scoring it. The figures are those of one process.

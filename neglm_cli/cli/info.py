@@ -53,9 +53,9 @@ def info(
 
 def _print_words(stored: "Stored", json: bool) -> None:
     from neglm_cli.text import wordlist
-    from neglm_cli.text.vocabulary import Vocabulary
+    from neglm_cli.text.alphabet import Alphabet
 
-    vocabulary = Vocabulary.from_stored(stored)
+    vocabulary = Alphabet.from_stored(stored)
     if json:
         words = (word.decode(errors="backslashreplace") for word in vocabulary)
         console.json([list(pair) for pair in zip(words, vocabulary.counts.tolist(), strict=True)])
@@ -85,7 +85,7 @@ def _as_text(stored: "Stored") -> str:
     for name, value in stored.fields.items():
         if name not in ("format", "kind", "corpus"):
             text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
-            lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
+            lines.append(f"  {name:<16}{text:,}" if type(text) is int else f"  {name:<16}{text}")
     for name, array in sorted(stored.tensors.items()):
         shape = " × ".join(f"{length:,}" for length in array.shape)
         lines.append(f"  {name:<15} {array.dtype} {shape}")

@@ -1,6 +1,8 @@
 """neglm-format(5), from the schema that the reader checks files against."""
 
-from neglm_cli.cli.roff import bold, escape, section, see_also, tagged, title, verbatim
+from neglm_cli.cli import manual_programs
+from neglm_cli.cli.manual_model import model_sections
+from neglm_cli.cli.roff import bold, escape, paragraph, section, see_also, tagged, title, verbatim
 from neglm_cli.store import schema
 
 LAYOUT = (
@@ -18,12 +20,29 @@ LAYOUT = (
     ),
 )
 
-READER = """
-from safetensors import safe_open
-with safe_open("vocab.safetensors", "numpy") as file:
-    words, offsets = file.get_tensor("words"), file.get_tensor("offsets")
-    print(bytes(words[offsets[0]:offsets[1]]), file.get_tensor("counts")[0], file.metadata()["kind"])
-"""
+CHECKS = (
+    "neglm verifies each file that it opens. The checksum must be right. The tensors must be those of the kind, and no "
+    "others, with the types and shapes given here. The metadata given here must be there, with possible values that do "
+    "not contradict each other; other metadata are ignored. The words of a list must be different and not empty, with "
+    "counts of at least 1; those of vocabularies and language models must include `<unk>` and `<eos>`, and contain no "
+    "white space. Numbers must be finite. Tensors and metadata may have any order.",
+)
+
+EXAMPLES = (
+    ("The most frequent word of a vocabulary, in Python, without neglm:", manual_programs.VOCABULARY),
+    (
+        "The probability of each word of a text, by a language model, in PyTorch. It prints each word and `<eos>` with "
+        "its id, log-probability and logit, which `neglm score MODEL TEXT --carry --words --base e` prints without and "
+        "with --unnormalised:",
+        manual_programs.PYTORCH,
+    ),
+    ("The same in NumPy, with the LSTM written out:", manual_programs.NUMPY),
+    (
+        "Verify the checksum of a file, or with --write store it in the file. A program that writes files starts with "
+        "a checksum of 32 zeros, for example among the metadata for safetensors.numpy.save_file, and then runs this:",
+        manual_programs.CHECKSUM,
+    ),
+)
 
 
 def format_page(*others: str) -> str:
@@ -54,16 +73,23 @@ def format_page(*others: str) -> str:
             shape = " × ".join(tensor.shape)
             lines += tagged(f"{bold(tensor.name)}  {tensor.dtype} ({shape})", _sentence(tensor.meaning))
         lines += [".SS Metadata", *_fields(kind.fields)]
-    lines += section("LETTERS", "Lengths of dimensions:")
+    lines += section(
+        "LETTERS",
+        "A name with {layers} stands for one tensor per layer: lstm.0.input is that of the first one, and the last has "
+        "the number `layers` - 1. {moments} counts in the same way, up to `moments` - 1.",
+        "Lengths of dimensions:",
+    )
     for letter, meaning in schema.LETTERS.items():
         lines += tagged(bold(letter), _sentence(meaning))
+    lines += section("CHECKS", *CHECKS)
+    lines += model_sections()
     lines += section(
         "CHECKSUM",
         "Take all bytes before the data (the length and the header) and replace the 32 digits of `checksum` by the "
         "character 0. Append the 16 bytes of the XXH3-128 digest of the data, in canonical (big-endian) order. The "
         "checksum is the XXH3-128 digest of all that, in hexadecimal. XXH3 runs at the speed of memory; it guards "
         "against "
-        "accidents, not against forgery.",
+        "accidents, not against forgery. EXAMPLES has a program that computes it.",
     )
     lines += section(
         "FINGERPRINT",
@@ -76,13 +102,15 @@ def format_page(*others: str) -> str:
         "feed. Any other byte belongs to a word; no encoding is assumed. Lines end at a newline; the end of a line is "
         "the word `<eos>`, also for a last line without a newline. A word that the vocabulary lacks is `<unk>`.",
     )
-    lines += section("EXAMPLES", "The most frequent word of a vocabulary, in Python, without neglm:")
-    lines += verbatim(*READER.strip().split("\n"))
+    lines += [".SH EXAMPLES"]
+    for meaning, program in EXAMPLES:
+        lines += [*paragraph(meaning), *verbatim(*program.strip().split("\n"))]
     return "\n".join([*lines, *see_also(*others)]) + "\n"
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    """A meaning with a capital letter and a period; a capital α would look like an A."""
+    return f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}."
 
 
 def _fields(fields: tuple[schema.Field, ...]) -> list[str]:

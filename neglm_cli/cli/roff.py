@@ -29,10 +29,11 @@ def title(name: str, number: int, summary: str) -> list[str]:
 
 
 def section(name: str, *paragraphs: str) -> list[str]:
-    lines = [f".SH {name}"]
-    for paragraph in paragraphs:
-        lines += [".PP", escape(paragraph)]
-    return lines
+    return [f".SH {name}", *(line for text in paragraphs for line in paragraph(text))]
+
+
+def paragraph(text: str) -> list[str]:
+    return [".PP", escape(text)]
 
 
 def tagged(tag: str, text: str) -> list[str]:
@@ -40,8 +41,17 @@ def tagged(tag: str, text: str) -> list[str]:
     return [".TP", tag, escape(text)]
 
 
+ASCII = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
+
+
+def code(line: str) -> str:
+    """A line of code that can be copied from the page: some systems replace bare quotes, carets and tildes."""
+    text = "".join(ASCII.get(letter, letter) for letter in line)
+    return f"\\&{text}" if text.startswith(".") else text
+
+
 def verbatim(*lines: str) -> list[str]:
-    return [".PP", ".RS 4", ".EX", *map(escape, lines), ".EE", ".RE"]
+    return [".PP", ".RS 4", ".EX", *map(code, lines), ".EE", ".RE"]
 
 
 def see_also(*pages: str) -> list[str]:

@@ -68,7 +68,8 @@ def score(
         bool,
         typer.Option(
             "--carry",
-            help="Read a file as one text: a line is predicted from all lines before it, too.",
+            help="Read a file as one text: a line is predicted from all lines before it, too (unless the model was "
+            "trained with --reset-at-eos).",
             rich_help_panel=MODEL,
         ),
     ] = False,
@@ -110,14 +111,16 @@ def score(
 ) -> None:
     """Say how likely each line is, by a language model.
 
-    For each line comes a line with its log-probability, tab, its words, tab, and how many of these are out of the
-    vocabulary, which are read as <unk>. The end of the line is predicted, too. Every line stands alone: equal lines
-    have equal scores. Lines are answered in order and as soon as they are there, so that a program can wait for each.
+    For each line comes a line with its log-probability, tab, the number of its words, tab, and how many of these are
+    out of the vocabulary, which are read as <unk>. The log-probability includes the end of the line, the number of
+    words does not. Without --carry every line stands alone: equal lines have equal scores. Lines are answered in order
+    and as soon as they are there, so that a program can wait for each.
 
-    Models that were trained by negative sampling nearly normalise themselves: with --unnormalised the time does not
-    depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored 33,000 words/s so, and 12,000
-    exactly, on two cores; log-probabilities were too low by 0.10 nats a word, with a standard deviation of 0.07 from
-    line to line. `neglm eval` shows what it is for another model and text: log Z, and the perplexity without it.
+    Models that were trained by negative sampling nearly normalise themselves (those of --loss neg do not): with
+    --unnormalised the time does not depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored
+    33,000 words/s so, and 12,000 exactly, on two cores; log-probabilities were too low by 0.10 nats a word, with a
+    standard deviation of 0.07 from line to line. `neglm eval` shows what it is for another model and text: log Z, and
+    the perplexity without it.
     """
     texts = files or [STANDARD_STREAM]
     if texts.count(STANDARD_STREAM) + (model == STANDARD_STREAM) > 1:

@@ -98,12 +98,14 @@ def train_lm(
     Every loss is a row of one table. With s the training score of a word w in a context c, p_α the probability of a
     noise word, k their number and log Z a constant (--log-z): neglm: s = w·c - log Z, and p(w|c) is proportional
     to exp(s) p_α(w); neglm-b: s = w·c + b - log Z, else the same; nce: s = w·c + b - log Z - log(k p_α(w)), and p(w|c)
-    is proportional to exp(w·c + b); neg: as neglm, but without p_α(w) at test time, which is wrong and shows why the
-    correction is there; softmax: all words in place of noise.
+    is proportional to exp(w·c + b); neg: s = w·c, and p(w|c) is taken as proportional to exp(s), which is wrong and
+    shows why the correction is there; softmax: p(w|c) is proportional to exp(w·c + b), with all words in place of
+    noise. neglm-format(5) has the table with all constants, and the formulas of the optimizers.
 
-    The text is one sequence; the end of a line is the word <eos>, and words out of the vocabulary are <unk>. It is
-    read from disk in every epoch. Memory holds the parameters, what the optimiser keeps of them, and one minibatch;
-    time does not depend on the size of the vocabulary (but for softmax).
+    The text is one sequence; the end of a line is the word <eos>, and words out of the vocabulary are <unk>. An epoch
+    predicts all but the first word and up to --batch - 1 words at the end. The text is read from disk in every epoch.
+    Memory holds the parameters, what the optimizer keeps of them, and one minibatch; time does not depend on the size
+    of the vocabulary (but for softmax).
 
     While it trains, the state is written to the model's name with .partial behind it, once a minute or so, after each
     epoch and when it is interrupted; a new training of that name is refused while it is there, and any second process

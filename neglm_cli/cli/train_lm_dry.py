@@ -17,6 +17,7 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
     """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape, start
+    from neglm_cli.objective.losses import LOSSES
     from neglm_cli.text.batches import Batches
 
     shape = Shape(len(texts.words), settings.embedding, settings.hidden, settings.layers)
@@ -28,14 +29,14 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
         empty = start(shape, settings.seed, 0.0, 0.0, 0.0)
         memory, (there, _) = footprint_on(empty, settings, texts.words.counts), gpu.memory()
     total = sum(memory.values())
-    numbers = 4 * shape.parameters
+    numbers = 4 * shape.parameters(bias=True)  # files have a bias for each word, whatever the loss
     words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))
     words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).stretch * settings.batch
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
         "loss": settings.loss,
         "vocabulary": len(texts.words),
-        "parameters": shape.parameters,
+        "parameters": shape.parameters(LOSSES[settings.loss].bias),
         "memory": memory | {"total": total},
         "disk": {
             "model": numbers + words,

@@ -73,8 +73,8 @@ NoiseAlpha = Annotated[
     typer.Option(
         min=0,
         max=1,
-        help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike. Used again at "
-        "test time.",
+        help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike. neglm and "
+        "neglm-b use it at test time, too.",
         show_default="1, unigram frequencies, as in the paper's text",
         metavar="ALPHA",
         rich_help_panel=MODEL,
@@ -270,7 +270,8 @@ DecayFrom = Annotated[
 Clip = Annotated[
     float | None,
     typer.Option(
-        help="Shorten gradients whose norm, over all parameters, is larger.",
+        help="Clip gradients whose norm, over all parameters, is larger. gradient_norm in LOG is the norm before "
+        "clipping.",
         show_default="5, the paper's",
         metavar="NORM",
         rich_help_panel=TRAINING,
@@ -280,7 +281,7 @@ ResetAtEos = Annotated[
     bool,
     typer.Option(
         "--reset-at-eos",
-        help="Begin each line with no state. (The paper never resets it.)",
+        help="Begin each line with no state, also at test time. (The paper never resets it.)",
         rich_help_panel=TRAINING,
     ),
 ]

@@ -201,13 +201,15 @@ class Run:
         return ", ".join(parts)
 
     def _summary(self) -> dict[str, Any]:
+        from neglm_cli.objective.losses import LOSSES
+
         job, seconds = self._job, self._seconds
         progress, settings = job.progress, job.settings
         return {
             "output": self._output,
             "loss": settings.loss,
             "vocabulary": len(job.texts.words),
-            "parameters": job.device.shape.parameters,
+            "parameters": job.device.shape.parameters(LOSSES[settings.loss].bias),
             "epochs": progress.epoch,
             "words": progress.words,
             "training_loss": progress.losses[-1],

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, table
 from neglm_cli.lm.settings import Settings
-from neglm_cli.objective.losses import LOSSES
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.remembered import path_from, path_relative_to
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 
 MODEL, STATE = "language model", "training state"
+DOCUMENTED = ("loss", "k", "noise_alpha", "log_z", "layers", "reset_at_eos")  # settings that are metadata themselves
 
 
 @dataclass
@@ -57,23 +56,23 @@ class LanguageModel:
     @classmethod
     def load(cls, path: str, *kinds: str) -> "LanguageModel":
         """Read and verify a file: a model, or a training state, which has a model in it."""
-        stored = container.read(path, *(kinds or (MODEL, STATE)))
+        return cls.from_stored(container.read(path, *(kinds or (MODEL, STATE))))
+
+    @classmethod
+    def from_stored(cls, stored: container.Stored) -> "LanguageModel":
+        """The model in a file that was read. What a model computes is in the fields of the metadata and in the shapes
+        of its tensors; other options say only how it was trained, and need not be there."""
         fields, tensors = stored.fields, stored.tensors
-        words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
         files, validation = (
             [file | {"path": path_from(stored.path, file["path"])} for file in fields[name]]
             for name in ("corpus", "validation")
         )
-        try:
-            settings, progress = Settings(**fields["arguments"]), Progress(**fields["progress"])
-        except TypeError as error:
-            raise NeglmError(f"{stored.name} has options that this neglm does not know: upgrade neglm") from error
-        model = cls(
-            words, settings, files, validation, progress, tensors, stored.name, stored.kind == MODEL, stored.checksum
-        )
-        if not words.well_formed() or not model._fitting(tensors):
-            raise NeglmError(f"{stored.name} is damaged: its tensors do not fit together; make it again")
-        return model
+        sizes = {"embedding": tensors["embedding"].shape[1], "hidden": tensors["output"].shape[1]}
+        settings = Settings(**fields["arguments"] | {name: fields[name] for name in DOCUMENTED} | sizes)
+        return cls(
+            Alphabet.from_stored(stored), settings, files, validation, Progress(**fields["progress"]), tensors,
+            stored.name, stored.kind == MODEL, stored.checksum,
+        )  # fmt: skip
 
     @property
     def shape(self) -> Shape:
@@ -87,16 +86,6 @@ class LanguageModel:
     @property
     def unknown(self) -> int:
         return self.words.id(UNKNOWN)
-
-    def _fitting(self, tensors: Mapping[str, np.ndarray]) -> bool:
-        words, embedding, hidden, layers = self.shape
-        expected = {"embedding": (words, embedding), "output": (words, hidden), "output_bias": (words,)}
-        for layer in range(layers):
-            expected[f"lstm.{layer}.input"] = (hidden if layer else embedding, 4 * hidden)
-            expected[f"lstm.{layer}.recurrent"] = (hidden, 4 * hidden)
-            expected[f"lstm.{layer}.bias"] = (4 * hidden,)
-        known = self.settings.loss in LOSSES and self.unknown >= 0 and self.end_of_line >= 0
-        return known and all(name in tensors and tensors[name].shape == shape for name, shape in expected.items())
 
     def parameters(self) -> Parameters:
         """A copy, in the form that devices take."""
@@ -122,12 +111,8 @@ def save(
         "arguments": settings.stored(),
         "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
         "validation": [file | {"path": path_relative_to(path, file["path"])} for file in validation],
-        "loss": settings.loss,
-        "k": settings.k,
-        "noise_alpha": settings.noise_alpha,
-        "log_z": settings.log_z,
-        "layers": settings.layers,
         "progress": asdict(progress),
+        **{name: getattr(settings, name) for name in DOCUMENTED},
     }
     if kind == STATE:
         fields["moments"] = settings.moments

@@ -22,11 +22,10 @@ class Shape(NamedTuple):
     hidden: int  # H
     layers: int  # L
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers are learned, with a bias for each word."""
+    def parameters(self, bias: bool) -> int:
+        """The number of parameters of a model whose words have a learned bias, or have none."""
         gates = sum(4 * self.hidden * (inputs + self.hidden + 1) for inputs in self.inputs)
-        return self.words * (self.embedding + self.hidden + 1) + gates
+        return self.words * (self.embedding + self.hidden + bias) + gates
 
     @property
     def inputs(self) -> list[int]:

@@ -1,11 +1,13 @@
 """Reading and writing neglm files: safetensors with a known set of fields and a checksum over everything.
 
-The `safetensors` package reads and validates. Writing is done here, because that package keeps the
-metadata in a hash map: the order of its fields, and so the bytes of the file, change from run to run.
+Both are done here, not by the `safetensors` package: that one writes metadata in the order of a hash map, which changes
+from run to run; and a file is read once, so that the bytes that are used are those whose checksum was verified.
 """
 
 import json
+import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,20 +17,22 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import xxhash
-from safetensors import SafetensorError, safe_open
 
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing
-from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Tensor, tensors_of
+from neglm_cli.store.rules import SchemaError, UnknownNameError, quoted
+from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, LARGEST_HEADER, Tensor, tensors_of
+from neglm_cli.store.validation import Fields, check_contents, check_shapes, parse_fields, parse_json
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
+NUMPY_DTYPE = {theirs: ours for ours, theirs in SAFETENSORS_DTYPE.items()}
 NO_CHECKSUM = "0" * 32
 CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string: its quotes would be escaped
+CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{32})"')
+MOST_DIMENSIONS = 3
 GROWING_ROOM = 256  # with as many bytes again as it has at first: more than numbers add to a header written last
 READ_SIZE = 8 << 20
-
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -130,34 +134,35 @@ def read(path: str | os.PathLike[str], *kinds: str) -> Stored:
 def read_from(source: Readable, *kinds: str) -> Stored:
     """Read a file that is open for reading; see `read`."""
     location, path, name = source
+    digest = xxhash.xxh3_128()
     try:
-        header, size = _read_header(location, name)
-        fields = _fields(header, name, *kinds)
-        _verify_checksum(location, name)
-        with safe_open(location, framework="numpy") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise NeglmError(f"{name} is damaged: {error}; make it again") from error
+        with open(location, "rb") as file:
+            header = _read_header(file, name, *kinds)
+            data = np.empty(header.size - len(header.raw), np.uint8)
+            read = 0
+            while read < len(data) and (count := file.readinto(data[read : read + READ_SIZE].data)):
+                digest.update(data[read : read + count].data)
+                read += count
     except OSError as error:
         raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
-    _check_tensors(tensors_of(KINDS[fields["kind"]], fields), tensors, name)
-    return Stored(fields["kind"], fields, tensors, fields["checksum"], path, name, size)
+    _verify_checksum(header, digest.digest(), name)
+    tensors = {key: entry.view(data) for key, entry in header.entries.items()}
+    try:
+        check_contents(header.kind, header.fields, header.lengths, tensors)
+    except SchemaError as error:
+        raise _damaged(name, error) from error
+    return Stored(header.kind, header.fields, tensors, header.fields["checksum"], path, name, header.size)
 
 
 def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
     """The fields and the one tensor of a file, memory-mapped: nothing is read, so the checksum is not verified."""
     location = os.fspath(path)
-    name = shown(location)
-    header, size = _read_header(location, name)
-    fields = _fields(header, name, kind)
-    (tensor,) = KINDS[kind].tensors
-    entry = header[tensor.name]
-    start, end = (size - _data_size(header) + offset for offset in entry["data_offsets"])
-    if end > size or end - start != entry["shape"][0] * np.dtype(tensor.dtype).itemsize:
-        raise NeglmError(f"{name} is cut short; make it again")
-    if start == end:
-        return fields, np.empty(0, tensor.dtype)
-    return fields, np.memmap(location, tensor.dtype, "r", start, (entry["shape"][0],))
+    with open(location, "rb") as file:
+        header = _read_header(file, shown(location), kind)
+    (entry,) = header.entries.values()
+    if entry.start == entry.end:
+        return header.fields, np.empty(0, entry.dtype)
+    return header.fields, np.memmap(location, entry.dtype, "r", len(header.raw) + entry.start, entry.shape)
 
 
 def is_stored(path: str | os.PathLike[str]) -> bool:
@@ -187,7 +192,9 @@ def _header(
     } | fields
     header: dict[str, Any] = {
         "__metadata__": {
-            field.name: _to_text(everything[field.name], field.type) for field in (*COMMON_FIELDS, *KINDS[kind].fields)
+            field.name: _to_text(everything[field.name], field.type)
+            for field in (*COMMON_FIELDS, *KINDS[kind].fields)
+            if field.default is None or everything[field.name] != field.default
         }
     }
     position = 0
@@ -199,6 +206,11 @@ def _header(
         position = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
     padded = text.ljust(size - 8 if size else -(-len(text) // 8) * 8)
+    if len(padded) > LARGEST_HEADER:
+        raise NeglmError(
+            f"a header of {len(padded):,} bytes would be larger than {LARGEST_HEADER:,}: there are too many corpus "
+            "files; join some of them"
+        )
     raw = len(padded).to_bytes(8, "little") + padded
     checksum = _checksum(raw, data_digest)
     return raw.replace(CHECKSUM_MARK + NO_CHECKSUM.encode(), CHECKSUM_MARK + checksum.encode(), 1), checksum
@@ -212,12 +224,49 @@ def _to_text(value: Any, type_: str) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True) if type_ == "JSON" else str(value)
 
 
-def _from_text(text: str, type_: str) -> Any:
-    return json.loads(text) if type_ == "JSON" else int(text) if type_ == "integer" else text
+class Entry(NamedTuple):
+    """A tensor as the header describes it."""
+
+    dtype: str  # NumPy's name
+    shape: tuple[int, ...]
+    start: int  # in the data
+    end: int
+
+    def view(self, data: np.ndarray) -> np.ndarray:
+        """The tensor in the data, or a copy of it where it isn't aligned."""
+        return np.require(data[self.start : self.end].view(self.dtype).reshape(self.shape), requirements="A")
 
 
-def _data_size(header: Mapping[str, Any]) -> int:
-    return max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+class Header(NamedTuple):
+    raw: bytes  # all bytes before the data
+    kind: str
+    fields: Fields
+    entries: dict[str, Entry]
+    lengths: dict[str, int]  # of the letters of shapes
+    size: int  # of the file
+
+
+def _read_header(file: BinaryIO, name: str, *kinds: str) -> Header:
+    """The header, checked against the schema and the size of the file."""
+    raw = _raw_header(file, name)
+    size = os.fstat(file.fileno()).st_size
+    try:
+        parsed = parse_json(raw[8:].decode())
+        metadata = parsed.pop("__metadata__", None)
+    except (ValueError, AttributeError) as error:
+        raise NeglmError(f"{name} is damaged: its header is unreadable; make it again") from error
+    kind = _kind(metadata, name, *kinds)
+    try:
+        fields = parse_fields(metadata, KINDS[kind])
+        entries = {key: _entry(key, described) for key, described in parsed.items()}
+        expected = len(raw) + _data_size(entries)
+        if size != expected:
+            what = "is cut short" if size < expected else "has bytes behind its end"
+            raise NeglmError(f"{name} {what} ({size:,} bytes of {expected:,}); make it again")
+        lengths = check_shapes(KINDS[kind], fields, {key: (e.dtype, e.shape) for key, e in entries.items()})
+    except SchemaError as error:
+        raise _damaged(name, error) from error
+    return Header(raw, kind, fields, entries, lengths, size)
 
 
 def _raw_header(file: BinaryIO, name: str) -> bytes:
@@ -231,70 +280,68 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
         raise NeglmError(f"{name} is not a neglm file")
     if 8 + size > file_size:
         raise NeglmError(f"{name} is cut short; make it again")
+    if size > LARGEST_HEADER:
+        raise NeglmError(f"{name} has a header of {size:,} bytes, and neglm reads up to {LARGEST_HEADER:,}")
     file.seek(0)
     return file.read(8 + size)
 
 
-def _read_header(location: str, name: str) -> tuple[dict[str, Any], int]:
-    """The parsed header, and the size that the file has and should have."""
-    with open(location, "rb") as file:
-        raw = _raw_header(file, name)
-        size = os.fstat(file.fileno()).st_size
-    try:
-        header = json.loads(raw[8:])
-        expected = len(raw) + _data_size(header)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise NeglmError(f"{name} is damaged: its header is unreadable; make it again") from error
-    if size != expected:
-        what = "is cut short" if size < expected else "has bytes behind its end"
-        raise NeglmError(f"{name} {what} ({size:,} bytes of {expected:,}); make it again")
-    return header, size
-
-
-def _fields(header: Mapping[str, Any], name: str, *kinds: str) -> Fields:
-    """The metadata with their types, for a file of a version and kind that this neglm knows."""
-    metadata = header.get("__metadata__")
+def _kind(metadata: Any, name: str, *kinds: str) -> str:
+    """The kind of a file of a version that this neglm knows; with `kinds`, it is one of these."""
     if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
         raise NeglmError(f"{name} is a safetensors file, but not one of neglm's")
+    version, kind = metadata.get("format_version"), metadata.get("kind")
+    if isinstance(version, str) and re.fullmatch("[1-9][0-9]{0,8}", version) and int(version) > FORMAT_VERSION:
+        raise NeglmError(
+            f"{name} has format version {version} and this neglm reads up to {FORMAT_VERSION}: "
+            f"it was written by neglm {str(metadata.get('tool_version'))[:40]}; upgrade neglm"
+        )
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _damaged(name, SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's"))
+    if kinds and kind not in kinds:
+        raise NeglmError(f"{name} is {_a(kind)}, not {_a(kinds[0])}")
+    return kind
+
+
+def _entry(name: str, described: Any) -> Entry:
+    """A tensor of the header, whose shape takes as many bytes as it says."""
     try:
-        version = int(metadata["format_version"])
-        if version > FORMAT_VERSION:
-            raise NeglmError(
-                f"{name} has format version {version} and this neglm reads up to {FORMAT_VERSION}: "
-                f"it was written by neglm {metadata['tool_version']}; upgrade neglm"
-            )
-        found = metadata["kind"]
-        if kinds and found not in kinds:
-            raise NeglmError(f"{name} is {_a(found)}, not {_a(kinds[0])}")
-        return {f.name: _from_text(metadata[f.name], f.type) for f in (*COMMON_FIELDS, *KINDS[found].fields)}
-    except (KeyError, ValueError, TypeError) as error:
-        raise NeglmError(f"{name} is damaged: its metadata are not those of a neglm file; make it again") from error
+        dtype, shape, (start, end) = NUMPY_DTYPE[described["dtype"]], described["shape"], described["data_offsets"]
+        numbers = [*shape, start, end]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaError(f"tensor {quoted(name)} is missing or of the wrong type") from error
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or len(shape) > MOST_DIMENSIONS:
+        raise SchemaError(f"tensor {quoted(name)} has no shape or place in the file")
+    if end - start != math.prod(shape) * np.dtype(dtype).itemsize:
+        raise SchemaError(f"tensor {quoted(name)} has another size than its shape")
+    return Entry(dtype, tuple(shape), start, end)
 
 
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+def _data_size(entries: Mapping[str, Entry]) -> int:
+    """Where the data end; tensors follow each other without gaps."""
+    end = 0
+    for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.end)):
+        if entry.start != end:
+            raise SchemaError("its tensors do not follow each other")
+        end = entry.end
+    return end
 
 
-def _verify_checksum(location: str, name: str) -> None:
-    with open(location, "rb") as file:
-        raw = _raw_header(file, name)
-        data_digest = xxhash.xxh3_128()
-        while block := file.read(READ_SIZE):
-            data_digest.update(block)
-    start = raw.find(CHECKSUM_MARK) + len(CHECKSUM_MARK)
-    end = start + len(NO_CHECKSUM)
-    without = raw[:start] + NO_CHECKSUM.encode() + raw[end:]
-    if _checksum(without, data_digest.digest()).encode() != raw[start:end]:
+def _a(kind: str) -> str:
+    return "a file of vectors" if kind == "vectors" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _damaged(name: str, problem: SchemaError) -> NeglmError:
+    if isinstance(problem, UnknownNameError):
+        return NeglmError(f"{name}: {problem}: upgrade neglm")
+    return NeglmError(f"{name} is damaged: {problem}; make it again")
+
+
+def _verify_checksum(header: Header, data_digest: bytes, name: str) -> None:
+    raw, match = header.raw, CHECKSUM.search(header.raw)
+    without = raw[: match.start(1)] + NO_CHECKSUM.encode() + raw[match.end(1) :] if match else b""
+    if _checksum(without, data_digest) != header.fields["checksum"]:
         raise NeglmError(f"{name} is damaged: its checksum does not match its contents; make it again")
-
-
-def _check_tensors(expected: list[Tensor], tensors: Mapping[str, np.ndarray], name: str) -> None:
-    for tensor in expected:
-        array = tensors.get(tensor.name)
-        if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape):
-            raise NeglmError(
-                f"{name} is damaged: tensor `{tensor.name}` is missing or of the wrong type; make it again"
-            )
 
 
 @contextmanager

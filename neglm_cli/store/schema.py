@@ -7,9 +7,16 @@ say something that the other does not.
 from collections.abc import Mapping
 from itertools import product
 from string import Formatter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from neglm_cli.store import options
+from neglm_cli.store.rules import LARGEST_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
+
 FORMAT_VERSION = 1
+LARGEST_HEADER = 16 << 20  # bytes: room for about 100,000 corpus files
+LARGEST_FLOAT = 3.4028234663852886e38  # of 32 bits
+LARGEST_WEIGHT = 1e15  # of a language model: no product of two, summed over a layer, overflows
 
 
 class Tensor(NamedTuple):
@@ -19,18 +26,36 @@ class Tensor(NamedTuple):
     dtype: str  # NumPy's name
     shape: tuple[str, ...]  # one letter or expression per dimension, see LETTERS
     meaning: str
+    limit: float = LARGEST_FLOAT  # of absolute values, which are finite
 
 
 class Field(NamedTuple):
     name: str
-    type: str  # "text", "integer", or "JSON"
+    rule: Rule
     meaning: str
+    default: Any = None  # not None: may be missing, as in older files; then `arguments` says it, or it is this
+
+    @property
+    def type(self) -> str:
+        """`text`, `integer`, or `JSON`."""
+        return self.rule.stored_as
+
+
+class WordList(NamedTuple):
+    """Tensors that make a list of words, none of which occurs twice, each with a count of at least 1."""
+
+    words: str
+    offsets: str
+    counts: str
+    of_text: bool  # whether it has `<unk>` and `<eos>`, and no white space in words
 
 
 class Kind(NamedTuple):
     meaning: str
     tensors: tuple[Tensor, ...]
     fields: tuple[Field, ...]
+    word_lists: tuple[WordList, ...] = ()
+    stated_twice: Mapping[str, str] = MappingProxyType({})  # an option in `arguments`: the field or letter it equals
 
 
 LETTERS = {
@@ -44,47 +69,69 @@ LETTERS = {
     "I": "number of inputs of a layer: D for the first one, H for the others",
     "L": "number of layers",
     "B": "rows of a minibatch",
+    "M": "V for the optimizer Adam; 1 for others",
 }
+AT_LEAST_ONE = "VDHLB"  # of these there is at least one
+
+HEXADECIMAL = Text("[0-9a-f]{32}", "32 hexadecimal digits")
+FILES = Items(Object({"path": OrNull(FilePath()), "size": Integer(), "fingerprint": HEXADECIMAL}))
 
 COMMON_FIELDS = (
-    Field("checksum", "text", "32 hexadecimal digits; see CHECKSUM"),
-    Field("format", "text", "always `neglm`"),
-    Field("format_version", "integer", f"{FORMAT_VERSION}; a reader refuses a file with a higher number"),
-    Field("kind", "text", "what the file is: one of the kinds below"),
-    Field("tool_version", "text", "version of neglm that wrote the file"),
+    Field("checksum", HEXADECIMAL, "32 hexadecimal digits; see CHECKSUM"),
+    Field("format", Choice(("neglm",)), "always `neglm`"),
+    Field("format_version", Integer(1), f"{FORMAT_VERSION}; a reader refuses a file with a higher number"),
+    Field("kind", Text(), "what the file is: one of the kinds below"),
+    Field("tool_version", Text(), "version of neglm that wrote the file"),
 )
 
 CORPUS = Field(
     "corpus",
-    "JSON",
+    FILES,
     "list of the files it was counted from, in order, each an object with `path` (relative to this file's "
     "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
+WORDS_OF_TEXT = WordList("words", "offsets", "counts", of_text=True)
 WORDS = (
     Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
     Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
 )
-PARAMETERS = (
-    Tensor("embedding", "float32", ("V", "D"), "the vector of each word as an input"),
-    Tensor("lstm.{layers}.input", "float32", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
-    Tensor("lstm.{layers}.recurrent", "float32", ("H", "4H"), "weights of the layer's last output"),
-    Tensor("lstm.{layers}.bias", "float32", ("4H",), "biases of the gates"),
-    Tensor("output", "float32", ("V", "H"), "the vector of each word as an output"),
-    Tensor("output_bias", "float32", ("V",), "the bias of each word; 0 for losses without"),
+PARAMETERS = tuple(
+    Tensor(name, "float32", shape, meaning, LARGEST_WEIGHT)
+    for name, shape, meaning in (
+        ("embedding", ("V", "D"), "the vector of each word as an input"),
+        ("lstm.{layers}.input", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
+        ("lstm.{layers}.recurrent", ("H", "4H"), "weights of the layer's last output h"),
+        ("lstm.{layers}.bias", ("4H",), "biases of the gates, one each"),
+        ("output", ("V", "H"), "the vector of each word as an output"),
+        ("output_bias", ("V",), "the bias of each word; 0 for losses without"),
+    )
 )
 MODEL_FIELDS = (
-    Field("arguments", "JSON", "object with all options of the training"),
+    Field("arguments", Object(options.TRAIN_LM, complete=False),
+          "object with the options of the training, as neglm-train-lm(1) has them; none need be there, and those that "
+          "other fields or tensors say, too, say the same"),
     CORPUS,
-    Field("validation", "JSON", "like `corpus`: the text that it was validated on, an empty list for none"),
-    Field("loss", "text", "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; what is added to a score at test time is in "
-          "`logit_offsets` of neglm_cli.objective.losses and in neglm-train-lm(1)"),
-    Field("k", "integer", "noise words per word"),
-    Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to counts to the power of α"),
-    Field("log_z", "JSON", "the constant log Z of training scores"),
-    Field("layers", "integer", "layers of the LSTM"),
-    Field("progress", "JSON", "object with how far the training is: see neglm-train-lm(1), --log"),
+    Field("validation", FILES, "like `corpus`: the text that it was validated on, an empty list for none"),
+    Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; see PROBABILITIES"),
+    Field("k", options.K, "noise words per word, at least 1; `softmax` has none, and any number"),
+    Field("noise_alpha", options.ALPHA, "α: noise words were drawn in proportion to counts to the power of α"),
+    Field("log_z", options.LOG_Z, "the constant log Z of training scores; 0 for `neg` and `softmax`"),
+    Field("layers", options.LAYERS, "layers of the LSTM"),
+    Field("reset_at_eos", Flag(), "`true` if every line begins with no state, in training and at test time (see "
+          "NETWORK); may be missing, and is then `false` unless `arguments` says otherwise", False),
+    Field("progress", options.PROGRESS, "object with how far the training is, which may be empty: see PROGRESS"),
 )  # fmt: skip
+MODEL_STATED_TWICE = {
+    "loss": "loss",
+    "k": "k",
+    "noise_alpha": "noise_alpha",
+    "log_z": "log_z",
+    "layers": "layers",
+    "reset_at_eos": "reset_at_eos",
+    "hidden": "H",
+    "embedding": "D",
+}
 
 KINDS = {
     "vocabulary": Kind(
@@ -95,19 +142,20 @@ KINDS = {
             Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
         ),
         (
-            Field("arguments", "JSON", "object with `min_count` and `max_size` (null: no limit)"),
+            Field("arguments", options.VOCAB, "object with `min_count` and `max_size` (null: no limit)"),
             CORPUS,
-            Field("lines", "integer", "lines of the corpus"),
-            Field("tokens", "integer", "words of the corpus, without ends of line"),
-            Field("distinct", "integer", "different words of the corpus"),
-            Field("cut_words", "integer", "different words that were left out; their counts went to `<unk>`"),
-            Field("cut_tokens", "integer", "how often they occur in all"),
+            Field("lines", Integer(), "lines of the corpus"),
+            Field("tokens", Integer(), "words of the corpus, without ends of line"),
+            Field("distinct", Integer(), "different words of the corpus"),
+            Field("cut_words", Integer(), "different words that were left out; their counts went to `<unk>`"),
+            Field("cut_tokens", Integer(), "how often they occur in all"),
             Field(
                 "unknown_in_text",
-                "integer",
+                Integer(),
                 "how often the text itself has `<unk>`, whose count in `counts` is at least 1 all the same",
             ),
         ),
+        (WORDS_OF_TEXT,),
     ),
     "encoded corpus": Kind(
         "a corpus as word ids: a cache that `neglm` makes, checks and may remake; safe to delete",
@@ -115,10 +163,16 @@ KINDS = {
         (
             CORPUS,
             Field(
-                "vocabulary", "text", "XXH3-128 of the vocabulary's tensors `offsets` and `words`, whose ids these are"
+                "vocabulary",
+                HEXADECIMAL,
+                "XXH3-128 of the vocabulary's tensors `offsets` and `words`, whose ids these are",
             ),
-            Field("lines", "integer", "lines of the corpus"),
-            Field("modified", "JSON", "list of the files' modification times in nanoseconds, in order"),
+            Field("lines", Integer(), "lines of the corpus"),
+            Field(
+                "modified",
+                Items(Integer(-LARGEST_INTEGER)),
+                "list of the files' modification times in nanoseconds, in order",
+            ),
         ),
     ),
     "vectors": Kind(
@@ -135,18 +189,36 @@ KINDS = {
             Tensor("contexts", "float32", ("C", "D"), "the vector of each context"),
         ),
         (
-            Field("arguments", "JSON", "object with all options of the training; empty if it was not neglm's"),
+            Field(
+                "arguments",
+                Object(options.EMBED, complete=False),
+                "object with all options of the training; empty if it was not neglm's",
+            ),
             CORPUS,
             Field(
                 "objective",
-                "text",
+                Choice(("pmi", "cond", "unknown")),
                 "what the product of a word's and a context's vector approximates: `pmi`, log p(x,y)/(p(x)p_α(y)) - "
                 "log k; `cond`, log p(y|x); or `unknown`",
             ),
-            Field("k", "integer", "noise words per pair; 0 if unknown"),
-            Field("noise_alpha", "JSON", "α: noise words were drawn in proportion to context_counts to the power of α"),
-            Field("progress", "JSON", "object with `done` and `total`: how much of the training lies behind it"),
+            Field("k", options.K, "noise words per pair; 0 if unknown"),
+            Field(
+                "noise_alpha",
+                options.ALPHA,
+                "α: noise words were drawn in proportion to context_counts to the power of α",
+            ),
+            Field(
+                "progress",
+                options.DONE,
+                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --exact; both "
+                "0 if it was not neglm's",
+            ),
         ),
+        (
+            WORDS_OF_TEXT._replace(of_text=False),
+            WordList("context_words", "context_offsets", "context_counts", of_text=False),
+        ),
+        {"size": "D", "k": "k", "noise_alpha": "noise_alpha", "objective": "objective"},
     ),
     "language model": Kind(
         "a language model, as `neglm train-lm` trains it: word vectors, an LSTM whose gates are input, forget, new "
@@ -157,6 +229,8 @@ KINDS = {
             *PARAMETERS,
         ),
         MODEL_FIELDS,
+        (WORDS_OF_TEXT,),
+        MODEL_STATED_TWICE,
     ),
     "training state": Kind(
         "a language model whose training is not finished, with all that is needed to go on with it",
@@ -165,24 +239,34 @@ KINDS = {
             Tensor("counts", "int64", ("V",), "how often each word occurs; the probabilities of noise words"),
             *PARAMETERS,
             *(
-                tensor._replace(name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`")
+                tensor._replace(
+                    name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`", limit=LARGEST_FLOAT
+                )
                 for tensor in PARAMETERS
             ),
-            Tensor("hidden", "float32", ("L", "B", "H"), "the layers' last outputs"),
-            Tensor("cell", "float32", ("L", "B", "H"), "the layers' cells"),
+            Tensor(
+                "hidden", "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", LARGEST_WEIGHT
+            ),
+            Tensor(
+                "cell", "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", LARGEST_WEIGHT
+            ),
             Tensor(
                 "moved",
                 "int32",
-                ("2", "V"),
-                "steps at which Adam last moved rows of `embedding` and `output`; (2, 1) for other optimisers",
+                ("2", "M"),
+                "steps at which Adam last updated rows of `embedding` and `output`",
             ),
         ),
         (
             *MODEL_FIELDS,
             Field(
-                "moments", "integer", "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for Adam"
+                "moments",
+                Integer(0, max(options.MOMENTS.values())),
+                "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for Adam",
             ),
         ),
+        (WORDS_OF_TEXT,),
+        MODEL_STATED_TWICE | {"batch": "B"},
     ),
 }
 
@@ -193,6 +277,8 @@ def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
     for tensor in kind.tensors:
         numbered = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for numbers in product(*(range(fields[name]) for name in numbered)):
-            name = tensor.name.format(**dict(zip(numbered, numbers, strict=True)))
-            found.append(tensor._replace(name=name))
+            given = dict(zip(numbered, numbers, strict=True))
+            inputs = "D" if given.get("layers") == 0 else "H"
+            shape = tuple(inputs if length == "I" else length for length in tensor.shape)
+            found.append(tensor._replace(name=tensor.name.format(**given), shape=shape))
     return found

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import xxhash
 
+from neglm_cli.store.container import Stored
 from neglm_cli.text.table import WordTable
 from neglm_cli.text.tokens import padded
 
@@ -23,6 +24,11 @@ class Alphabet:
         listed = list(words)
         offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
         return Alphabet(np.frombuffer(b"".join(listed), np.uint8), offsets, np.asarray(counts, np.int64))
+
+    @staticmethod
+    def from_stored(stored: Stored, prefix: str = "") -> "Alphabet":
+        """The words of a file, or with the prefix `context_` its contexts."""
+        return Alphabet(*(stored.tensors[prefix + name] for name in ("words", "offsets", "counts")))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -51,9 +57,3 @@ class Alphabet:
         digest = xxhash.xxh3_128(self.offsets.data)
         digest.update(self.words.data)
         return digest.hexdigest()
-
-    def well_formed(self) -> bool:
-        """Whether words, offsets and counts fit together, which a file may get wrong."""
-        offsets, counts = self.offsets, self.counts
-        fitting = len(offsets) == len(counts) + 1 and offsets[0] == 0 and offsets[-1] == len(self.words)
-        return bool(fitting and (len(counts) == 0 or (np.diff(offsets).min() >= 1 and counts.min() >= 1)))

@@ -53,21 +53,17 @@ class Vocabulary(Alphabet):
     @classmethod
     def load(cls, path: str) -> "Vocabulary":
         """Read and verify a vocabulary file."""
-        return cls.from_stored(container.read(path, "vocabulary"))
+        return cls.of_file(container.read(path, "vocabulary"))
 
     @classmethod
-    def from_stored(cls, stored: container.Stored) -> "Vocabulary":
+    def of_file(cls, stored: container.Stored) -> "Vocabulary":
+        """The vocabulary in a file that was read."""
         fields, tensors = stored.fields, stored.tensors
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         numbers = {name: fields[name] for name in NUMBERS}
-        vocabulary = cls(
+        return cls(
             tensors["words"], tensors["offsets"], tensors["counts"], **fields["arguments"], **numbers, files=files
         )
-        if not len(vocabulary) or not vocabulary.well_formed():
-            raise NeglmError(
-                f"{stored.name} is damaged: its words, offsets and counts do not fit together; make it again"
-            )
-        return vocabulary
 
     def uncut(self, name: str) -> Counts:
         """The counts of the text it was made from, if nothing was cut away."""

@@ -8,6 +8,7 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.store.output import writing
+from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.count import Counts
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 from neglm_cli.text.vocabulary import LARGEST_TOTAL, Vocabulary
@@ -15,7 +16,7 @@ from neglm_cli.text.vocabulary import LARGEST_TOTAL, Vocabulary
 WORD2VEC_END_OF_LINE = b"</s>"
 
 
-def lines(vocabulary: Vocabulary, word2vec: bool = False) -> Iterator[bytes]:
+def lines(vocabulary: Alphabet, word2vec: bool = False) -> Iterator[bytes]:
     """The vocabulary's lines. In word2vec's form the end of a line comes first, as word2vec itself has it.
 
     That form has one word for the end of a line and for `</s>` in the text.
@@ -46,7 +47,7 @@ def read_counts(path: str) -> Counts:
     with container.seekable(path) as source:
         try:
             if container.is_stored(source.location):
-                return Vocabulary.from_stored(container.read_from(source, "vocabulary")).uncut(source.name)
+                return Vocabulary.of_file(container.read_from(source, "vocabulary")).uncut(source.name)
             with open(source.location, "rb") as file:
                 return _parse(file, source.name)
         except OSError as error:

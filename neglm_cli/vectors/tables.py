@@ -23,12 +23,10 @@ def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
             raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
         return Vectors.from_stored(stored)
     tensors = stored.tensors
-    words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
+    words = Alphabet.from_stored(stored)
     chosen = table or "input"
     other = "output" if chosen == "input" else "input"
     vectors, contexts = tensors[TABLES[chosen]], tensors[TABLES[other]]
-    if not words.well_formed() or not len(words) == len(vectors) == len(contexts):
-        raise NeglmError(f"{stored.name} is damaged: its words and tables do not fit together; make it again")
     if contexts.shape != vectors.shape:
         return Vectors(words, vectors, NO_CONTEXTS, np.empty((0, vectors.shape[1]), np.float32))
     return Vectors(words, vectors, words, contexts)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.store.container import Matrix
 from neglm_cli.text.alphabet import Alphabet
@@ -45,21 +44,10 @@ class Vectors:
     @classmethod
     def from_stored(cls, stored: container.Stored) -> "Vectors":
         fields, tensors = stored.fields, stored.tensors
-        words = Alphabet(tensors["words"], tensors["offsets"], tensors["counts"])
-        contexts = Alphabet(tensors["context_words"], tensors["context_offsets"], tensors["context_counts"])
-        vectors, context_vectors = tensors["vectors"], tensors["contexts"]
-        fitting = (
-            words.well_formed()
-            and contexts.well_formed()
-            and len(vectors) == len(words) > 0
-            and len(context_vectors) == len(contexts)
-            and vectors.shape[1] == context_vectors.shape[1] > 0
-        )
-        if not fitting:
-            raise NeglmError(f"{stored.name} is damaged: its words and vectors do not fit together; make it again")
+        words, contexts = Alphabet.from_stored(stored), Alphabet.from_stored(stored, "context_")
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         return cls(
-            words, vectors, contexts, context_vectors,
+            words, tensors["vectors"], contexts, tensors["contexts"],
             fields["objective"], fields["k"], fields["noise_alpha"], fields["arguments"], files, fields["progress"],
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ from safetensors.numpy import save_file
 from neglm_cli.text.encoded import open_encoded
 from neglm_cli.text.source import open_corpus
 from tests.conftest import Neglm, one_sentence
+from tests.store.samples import write_samples
 from tests.text.making import vocabulary_of
 
 
@@ -48,6 +49,16 @@ def test_words(neglm: Neglm, vocabulary: Path) -> None:
         ["<eos>", 1],
         ["<unk>", 1],
     ]
+
+
+def test_words_of_vectors_models_and_states(neglm: Neglm, workplace: Path) -> None:
+    for kind, contents in write_samples(workplace).items():
+        Path("file").write_bytes(contents)
+        if kind != "encoded corpus":
+            lines = neglm("info", "file", "--words").stdout.decode().splitlines()
+            listed = json.loads(neglm("info", "file", "--words", "--json").stdout)
+            assert lines == [f"{word}\t{count}" for word, count in listed]
+            assert [len(listed)] == json.loads(neglm("info", "file", "--json").stdout)["tensors"]["counts"]["shape"]
 
 
 def test_an_encoded_corpus(neglm: Neglm, workplace: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from neglm_cli.cli.app import SUBCOMMANDS
 from neglm_cli.cli.manual import pages, parameters
-from neglm_cli.cli.manual_format import READER
 from tests.conftest import Neglm
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,10 +49,3 @@ def test_man_shows_them_without_a_warning() -> None:
         result = subprocess.run(command, capture_output=True, env=os.environ | {"MANWIDTH": "80"}, check=True)
         assert result.stderr == b""
         assert b"NAME" in result.stdout
-
-
-def test_the_reader_in_the_format_page_works(neglm: Neglm, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("corpus.txt").write_bytes(b"a b a\n")
-    neglm("vocab", "corpus.txt")
-    exec(READER, {})
-    assert capsys.readouterr().out == "b'a' 2 vocabulary\n"

@@ -69,10 +69,16 @@ def test_the_three_lines(neglm: Neglm, corpus: Path) -> None:
 def test_presets_are_the_papers(neglm: Neglm, corpus: Path) -> None:
     ptb = json.loads(neglm("train-lm", "corpus.txt", "--dry-run", "--json").stdout)
     assert ptb["epochs"] == 39
-    assert ptb["parameters"] == ptb["vocabulary"] * (300 + 301) + 2 * 4 * 300 * 601
+    assert ptb["parameters"] == ptb["vocabulary"] * (300 + 300) + 2 * 4 * 300 * 601
     large = json.loads(neglm("train-lm", "corpus.txt", "--preset", "1b", "--dry-run", "--json", "--batch", "9").stdout)
     assert (large["epochs"], large["loss"]) == (1, "neglm")
-    assert large["parameters"] == large["vocabulary"] * (512 + 513) + 4 * 512 * 1025
+    assert large["parameters"] == large["vocabulary"] * (512 + 512) + 4 * 512 * 1025
+
+
+@pytest.mark.parametrize(("loss", "biases"), [("neglm", 0), ("neg", 0), ("neglm-b", 1), ("nce", 1), ("softmax", 1)])
+def test_losses_without_a_bias_have_fewer_parameters(neglm: Neglm, corpus: Path, loss: str, biases: int) -> None:
+    found = json.loads(neglm("train-lm", "corpus.txt", *SMALL, "--loss", loss, "--dry-run", "--json").stdout)
+    assert found["parameters"] == found["vocabulary"] * (9 + 9 + biases) + 2 * 4 * 9 * 19
 
 
 def test_a_dry_run_says_what_it_takes_and_writes_nothing(neglm: Neglm, corpus: Path) -> None:

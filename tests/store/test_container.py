@@ -20,15 +20,15 @@ FIELDS = {
     "corpus": [{"path": 'a "quoted" näme', "size": 3, "fingerprint": "0" * 32}],
     "lines": 1,
     "tokens": 2,
-    "distinct": 2,
+    "distinct": 1,
     "cut_words": 0,
     "cut_tokens": 0,
     "unknown_in_text": 0,
 }
 TENSORS = {
-    "words": np.frombuffer(b"ab<unk>", np.uint8),
-    "offsets": np.array([0, 1, 2, 7]),
-    "counts": np.array([3, 2, 1]),
+    "words": np.frombuffer(b"a<eos><unk>", np.uint8),
+    "offsets": np.array([0, 1, 6, 11]),
+    "counts": np.array([2, 1, 1]),
 }
 
 

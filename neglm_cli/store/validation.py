@@ -1,0 +1,195 @@
+"""Checks of a file against the schema, all of them when it is opened: a file that passes holds no surprise.
+
+In this order: metadata have the types and limits of their fields; tensors are those of the kind, and their shapes agree
+with each other and with the metadata; lists of words are sound, numbers are finite, and totals add up.
+Whatever is wrong raises `SchemaError`, and costs no more memory or time than the file is large.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.store.options import MOMENTS
+from neglm_cli.store.rules import SchemaError, quoted
+from neglm_cli.store.schema import AT_LEAST_ONE, COMMON_FIELDS, KINDS, Field, Kind, tensors_of
+from neglm_cli.store.wordlists import check_words, position, total
+
+Fields = dict[str, Any]
+Tensors = Mapping[str, np.ndarray]
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # dtype and shape of each tensor
+
+INTEGER = re.compile("-?(0|[1-9][0-9]{0,18})")
+EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
+AT_ONCE = 1 << 18  # numbers that are looked at while they are in the cache
+
+
+# --- metadata -----------------------------------------------------------------------------------------
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Plain JSON: no name occurs twice in an object, and no number is NaN or infinite."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def parse_fields(metadata: Mapping[str, Any], kind: Kind) -> Fields:
+    """The metadata of a file of this kind with their types. Other metadata are left alone."""
+    fields = {f.name: _parse(metadata, f) for f in (*COMMON_FIELDS, *kind.fields) if f.default is None}
+    for field in kind.fields:
+        if field.default is not None:
+            stated = fields["arguments"].get(field.name, field.default)
+            fields[field.name] = _parse(metadata, field) if field.name in metadata else stated
+    return fields
+
+
+def _parse(metadata: Mapping[str, Any], field: Field) -> Any:
+    text = metadata.get(field.name)
+    if type(text) is not str:
+        raise SchemaError(f"it lacks the field `{field.name}`")
+    value: Any = text
+    if field.type == "integer" and INTEGER.fullmatch(text):
+        value = int(text)
+    elif field.type == "JSON":
+        try:
+            value = parse_json(text)
+        except ValueError as error:
+            raise SchemaError(f"`{field.name}` is not JSON") from error
+    field.rule.check(value, field.name)
+    return value
+
+
+# --- shapes -------------------------------------------------------------------------------------------
+
+
+def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
+    """Compare tensors with the schema; returns the lengths that letters stand for."""
+    lengths = {"L": fields["layers"]} if "layers" in fields else {}
+    expected = {tensor.name: tensor for tensor in tensors_of(kind, fields)}
+    for name in found:
+        if name not in expected:
+            raise SchemaError(f"it has a tensor {quoted(name)}, which its kind and metadata do not allow")
+    for name, tensor in expected.items():
+        dtype, shape = found.get(name, ("", ()))
+        if dtype != tensor.dtype or len(shape) != len(tensor.shape):
+            raise SchemaError(f"tensor `{name}` is missing or of the wrong type")
+        if not all(_fits(length, expression, lengths) for length, expression in zip(shape, tensor.shape, strict=True)):
+            wanted = " × ".join(tensor.shape)
+            known = ", ".join(f"{letter} = {lengths[letter]:,}" for letter in sorted(lengths) if letter in wanted)
+            raise SchemaError(f"tensor `{name}` has the shape {' × '.join(map(str, shape))}, not {wanted} ({known})")
+    for option, other in kind.stated_twice.items():
+        stated = fields["arguments"].get(option)
+        if stated is not None and stated != (actual := fields[other] if other in fields else lengths[other]):
+            what = f"`{other}`" if other in fields else "the tensors' shapes"
+            raise SchemaError(f"`arguments.{option}` says {stated} and {what} {actual}")
+    return lengths
+
+
+def _fits(length: int, expression: str, lengths: dict[str, int]) -> bool:
+    """Whether a length is what an expression says; the first one with a letter says what the letter stands for."""
+    match = EXPRESSION.fullmatch(expression)
+    assert match, expression
+    times, letter, plus = int(match[1] or 1), match[2], int(match[3] or 0)
+    if not letter:
+        return length == times
+    least = 1 if letter in AT_LEAST_ONE else 0
+    value = lengths.setdefault(letter, (length - plus) // times)
+    return value >= least and length == times * value + plus
+
+
+# --- contents -----------------------------------------------------------------------------------------
+
+
+def check_contents(kind_name: str, fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    kind = KINDS[kind_name]
+    for words in kind.word_lists:
+        check_words(words, tensors)
+    for tensor in tensors_of(kind, fields):
+        if tensor.dtype == "float32" and not _within(tensors[tensor.name], tensor.limit):
+            raise SchemaError(f"tensor `{tensor.name}` contains NaN, infinite or absurdly large values")
+    if kind_name in CHECKS:
+        CHECKS[kind_name](fields, lengths, tensors)
+
+
+def _within(numbers: np.ndarray, limit: float) -> bool:
+    flat = numbers.reshape(-1)
+    blocks = (flat[start : start + AT_ONCE] for start in range(0, flat.size, AT_ONCE))
+    return all(-limit <= block.min() and block.max() <= limit for block in blocks)  # NaN is never between
+
+
+def _check_vocabulary(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    counts = tensors["counts"]
+    unknown, line_ends = (
+        int(counts[position(word, tensors["words"], tensors["offsets"])]) for word in (b"<unk>", b"<eos>")
+    )
+    lines, seldom = fields["lines"], fields["unknown_in_text"] + fields["cut_tokens"]
+    absent = (fields["unknown_in_text"] == 0) + (line_ends == lines)
+    consistent = (
+        unknown == max(1, seldom)
+        and line_ends >= lines
+        and total(counts) == fields["tokens"] + lines + (seldom == 0)
+        and fields["distinct"] == lengths["V"] - absent + fields["cut_words"]
+        and fields["cut_words"] <= fields["cut_tokens"]
+    )
+    if not consistent:
+        raise SchemaError("its counts and its numbers of lines, tokens and words do not add up")
+
+
+def _check_encoded(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    if lengths["N"] and tensors["ids"].min() < 0:
+        raise SchemaError("it has ids below 0")
+
+
+def _check_vectors(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    if fields["progress"]["done"] > fields["progress"]["total"]:
+        raise SchemaError("`progress.done` is larger than `progress.total`")
+
+
+def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    if fields["k"] == 0 and fields["loss"] != "softmax":
+        raise SchemaError(f"`k` is 0, and the loss `{fields['loss']}` needs noise words")
+    if fields["loss"] in ("neglm", "neg") and tensors["output_bias"].any():
+        raise SchemaError(f"`output_bias` is not 0, but the loss `{fields['loss']}` has no bias")
+
+
+def _check_state(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    _check_model(fields, lengths, tensors)
+    progress, optimizer = fields["progress"], fields["arguments"].get("optimizer", "sgd")
+    epoch, step = progress.get("epoch", 0), progress.get("step", 0)
+    if fields["k"] == 0:
+        raise SchemaError("`k` is 0")
+    if MOMENTS[optimizer] != fields["moments"]:
+        raise SchemaError(f"`moments` is {fields['moments']}, which {optimizer} does not have")
+    if lengths["M"] != (lengths["V"] if fields["moments"] > 1 else 1):
+        raise SchemaError("tensor `moved` has the wrong shape")
+    if tensors["moved"].min() < 0 or tensors["moved"].max() > step:
+        raise SchemaError("tensor `moved` has steps that are still to come")
+    for name in tensors:
+        if name.startswith("moment.0.") and tensors[name].min() < 0:
+            raise SchemaError(f"tensor `{name}` has squares below 0")
+    if len(progress.get("losses", [])) != epoch or len(progress.get("validations", [])) not in (0, epoch):
+        raise SchemaError("`progress` does not have a loss for each epoch")
+
+
+CHECKS: dict[str, Callable[[Fields, Mapping[str, int], Tensors], None]] = {
+    "vocabulary": _check_vocabulary,
+    "encoded corpus": _check_encoded,
+    "vectors": _check_vectors,
+    "language model": _check_model,
+    "training state": _check_state,
+}

@@ -1,0 +1,73 @@
+"""A small file of each kind, with all that commands need to use it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neglm_cli.lm.job import Job as LanguageModelJob
+from neglm_cli.lm.job import Texts, new_device
+from neglm_cli.lm.model import Progress
+from neglm_cli.lm.settings import Settings as LanguageModelSettings
+from neglm_cli.sgns.job import text_job
+from neglm_cli.sgns.settings import Settings as EmbedSettings
+from neglm_cli.sgns.textsource import words_with_vectors
+from neglm_cli.text.encoded import open_encoded
+from neglm_cli.text.source import open_corpus
+from tests.sgns.making import some_text
+from tests.text.making import vocabulary_of
+
+CORPUS = "0"  # as `vocabulary_of` calls its first text
+SETTINGS: dict[str, Any] = {
+    "k": 3, "hidden": 4, "embedding": 5, "layers": 2, "batch": 3, "bptt": 6, "epochs": 2, "init_output": 0.5,
+}  # fmt: skip
+
+
+def write_samples(directory: Path) -> dict[str, bytes]:
+    """Their contents, by kind; those of trainings can be resumed in a directory with the corpus in it."""
+    vocabulary = vocabulary_of(some_text(400, vocabulary=30), directory=directory)
+    corpus, path = open_corpus([str(directory / CORPUS)]), directory / "file"
+    found = {}
+
+    def keep(kind: str) -> None:
+        found[kind] = path.read_bytes()
+
+    vocabulary.save(str(path))
+    keep("vocabulary")
+    open_encoded(corpus, vocabulary, 1, directory / "cache", lambda sentence: None)
+    (copy,) = (directory / "cache").iterdir()
+    copy.rename(path)
+    keep("encoded corpus")
+    words = words_with_vectors(vocabulary, 2)
+    embedding = text_job(words, corpus, vocabulary.files, EmbedSettings(size=6, min_count=2, epochs=1), None, print)
+    embedding.save(str(path))
+    keep("vectors")
+    for optimizer, loss in (("adam", "neglm"), ("adagrad", "nce")):
+        settings = LanguageModelSettings(**SETTINGS, optimizer=optimizer, loss=loss, lr=0.01)
+        encoded = open_encoded(corpus, vocabulary, 1, None, print)
+        device = new_device(vocabulary, settings)
+        job = LanguageModelJob(Texts(vocabulary, encoded, vocabulary.files), settings, device, Progress())
+        for _ in zip(range(3), job.trainer.run(), strict=False):
+            pass
+        for _ in job.trainer.settle():
+            pass
+        job.save_state(str(path))
+        keep(f"training state {optimizer}")
+        job.save_model(str(path))
+        keep(f"language model {loss}")
+        device.close()
+    return found
+
+
+def parse(contents: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Metadata and tensors, without neglm's reader."""
+    length = int.from_bytes(contents[:8], "little")
+    header, data = json.loads(contents[8 : 8 + length]), contents[8 + length :]
+    metadata = header.pop("__metadata__")
+    types = {"U8": "uint8", "I32": "int32", "I64": "int64", "F32": "float32"}
+    tensors = {
+        name: np.frombuffer(data[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"]).copy()
+        for name, entry in header.items()
+    }
+    return metadata, tensors

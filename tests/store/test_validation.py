@@ -1,0 +1,201 @@
+"""What is refused when a file is opened, and in which words. All these files have a valid checksum."""
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neglm_cli.cli import train_lm_options
+from neglm_cli.errors import NeglmError
+from neglm_cli.lm.model import Progress
+from neglm_cli.lm.settings import Settings as LanguageModelSettings
+from neglm_cli.objective.losses import LOSSES
+from neglm_cli.sgns.settings import Settings as EmbedSettings
+from neglm_cli.store import container, options, schema
+from neglm_cli.store.rules import Integer, Number
+from neglm_cli.store.wordlists import REQUIRED, check_words
+from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from tests.store.mutants import Metadata, Tensors, sign
+from tests.store.samples import parse, write_samples
+
+VOCABULARY, VECTORS, MODEL, STATE = "vocabulary", "vectors", "language model neglm", "training state adam"
+Change = Callable[[Metadata, Tensors], object]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return write_samples(tmp_path_factory.mktemp("samples"))
+
+
+def refused(samples: dict[str, bytes], kind: str, change: Change) -> str:
+    metadata, tensors = parse(samples[kind])
+    change(metadata, tensors)
+    Path("file").write_bytes(sign(metadata, tensors))
+    with pytest.raises(NeglmError, match="^file") as error:
+        container.read("file")
+    return str(error.value)
+
+
+def put(field: str, value: str) -> Change:
+    return lambda metadata, tensors: metadata.__setitem__(field, value)
+
+
+def put_inside(field: str, **values: Any) -> Change:
+    return lambda metadata, tensors: metadata.__setitem__(field, json.dumps(json.loads(metadata[field]) | values))
+
+
+def put_number(tensor: str, place: Any, value: float) -> Change:
+    return lambda metadata, tensors: tensors[tensor].__setitem__(place, value)
+
+
+def replace(tensor: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    return lambda metadata, tensors: tensors.__setitem__(tensor, np.ascontiguousarray(change(tensors[tensor])))
+
+
+def other_word(word: bytes, by: bytes) -> Change:
+    def change(metadata: Metadata, tensors: Tensors) -> None:
+        letters = tensors["words"].tobytes()
+        assert word in letters
+        assert len(word) == len(by)
+        tensors["words"] = np.frombuffer(letters.replace(word, by, 1), np.uint8)
+
+    return change
+
+
+def test_samples_are_accepted(workplace: Path, samples: dict[str, bytes]) -> None:
+    for contents in samples.values():
+        Path("file").write_bytes(contents)
+        container.read("file")
+        Path("file").write_bytes(sign(*parse(contents)))
+        container.read("file")
+
+
+def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
+    """Each is larger than the one before in 64 bits that wrap around."""
+    tensors["offsets"][1:4] = 2**62, -(2**63), -(2**62)
+    with np.errstate(over="ignore"):
+        assert np.diff(tensors["offsets"][:4]).min() >= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        (VOCABULARY, wrapped_offsets, "`offsets` do not cut `words` into words"),
+        (VECTORS, wrapped_offsets, "`offsets` do not cut `words` into words"),
+        (MODEL, put_number("offsets", 0, 1), "`offsets` do not cut `words` into words"),
+        (VOCABULARY, other_word(b"<unk>", b"<unq>"), "the word `<unk>` is not among its words"),
+        (MODEL, other_word(b"<eos>", b"<eoz>"), "the word `<eos>` is not among its words"),
+        (VOCABULARY, other_word(b"w12", b"w11"), "the word 'w11' occurs twice"),
+        (VECTORS, other_word(b"w12", b"w11"), "the word 'w11' occurs twice"),
+        (VOCABULARY, other_word(b"w12", b"w 2"), "white space"),
+        (VOCABULARY, put_number("counts", 0, 0), "`counts` are not counts"),
+        (MODEL, put_number("counts", slice(0, 3), 2**62), "`counts` are not counts"),
+        (VOCABULARY, put_number("counts", 0, 10**6), "do not add up"),
+        (VOCABULARY, put("lines", "12"), "do not add up"),
+        (VOCABULARY, put("lines", "٣"), '`lines` is "\\u0663", not an integer'),
+        (VOCABULARY, put("lines", "9" * 30), "not an integer from 0 to"),
+        (VOCABULARY, put("kind", ""), 'its kind is "", which is none of neglm\'s'),
+        (VOCABULARY, put("corpus", "[" * 100_000), "`corpus` is not JSON"),
+        (VOCABULARY, put("corpus", '{"path":1}'), '`corpus` is {"path": 1}, not a list'),
+        (VOCABULARY, put("corpus", '[{"path":"a\\u0000","size":1,"fingerprint":""}]'), "not the name of a file"),
+        (VOCABULARY, put_inside("arguments", min_count="1"), '`arguments.min_count` is "1", not an integer'),
+        (VOCABULARY, put_inside("arguments", other=1), "`arguments` has `other`, which this neglm does not know"),
+        ("encoded corpus", put("modified", "3"), "`modified` is 3, not a list"),
+        ("encoded corpus", put_number("ids", 0, -1), "ids below 0"),
+        (VECTORS, put("progress", "[]"), "`progress` is [], not an object"),
+        (VECTORS, put("progress", "{}"), "`progress` lacks `done`"),
+        (VECTORS, put("noise_alpha", "NaN"), "`noise_alpha` is not JSON"),
+        (VECTORS, put_number("vectors", (1, 1), np.nan), "`vectors` contains NaN"),
+        (VECTORS, put_number("contexts", (1, 1), -np.inf), "`contexts` contains NaN"),
+        (VECTORS, put_inside("arguments", threads=100_000), "not an integer from 1 to 1,024"),
+        (VECTORS, put_inside("arguments", size=7), "`arguments.size` says 7 and the tensors' shapes 6"),
+        (VECTORS, replace("contexts", lambda t: t[:, :5]), "`contexts` has the shape"),
+        (MODEL, put("layers", "1000000000"), "not an integer from 1 to 64"),
+        (MODEL, put("layers", "1"), "`lstm.1.bias`, which its kind and metadata do not allow"),
+        (MODEL, put("layers", "3"), "tensor `lstm.2.input` is missing"),
+        (MODEL, put("loss", "softmax"), "`arguments.loss` says neglm and `loss` softmax"),
+        (MODEL, put("log_z", "0.5"), "`arguments.log_z` says 0.0 and `log_z` 0.5"),
+        (MODEL, put("reset_at_eos", "true"), "`arguments.reset_at_eos` says False and `reset_at_eos` True"),
+        (MODEL, put_inside("arguments", hidden=300), "`arguments.hidden` says 300 and the tensors' shapes 4"),
+        (MODEL, put_number("output_bias", 0, 0.5), "`output_bias` is not 0"),
+        (MODEL, put_number("embedding", (0, 0), np.nan), "`embedding` contains NaN"),
+        (MODEL, put_number("lstm.1.recurrent", (0, 0), 3e38), "`lstm.1.recurrent` contains NaN, infinite or absurdly"),
+        (MODEL, replace("lstm.1.input", lambda t: t[:-1]), "tensor `lstm.1.input` has the shape 3 × 16, not H × 4H"),
+        (STATE, put_inside("arguments", k=10**7), "`arguments.k` is 10000000, not an integer from 0 to 100,000"),
+        (STATE, put_inside("progress", losses=["x"]), '`progress.losses[0]` is "x", not a number'),
+        (STATE, put_inside("progress", epoch=1), "does not have a loss for each epoch"),
+        (STATE, put_inside("arguments", batch=4), "`arguments.batch` says 4 and the tensors' shapes 3"),
+        (STATE, put_inside("arguments", optimizer="sgd"), "`moments` is 2, which sgd does not have"),
+        (STATE, replace("moment.1.output", lambda t: t[:, :1]), "tensor `moment.1.output` has the shape"),
+        (STATE, replace("moved", lambda t: t[:, :1]), "tensor `moved` has the wrong shape"),
+        (STATE, put_number("moved", (0, 0), 10**6), "still to come"),
+        (STATE, put_number("moment.0.output", (0, 0), -1), "squares below 0"),
+    ],
+)  # fmt: skip
+def test_inconsistent_files(
+    workplace: Path, samples: dict[str, bytes], kind: str, change: Change, message: str
+) -> None:
+    assert message in refused(samples, kind, change)
+
+
+def test_no_field_may_be_missing_or_no_text(workplace: Path, samples: dict[str, bytes]) -> None:
+    for kind, contents in samples.items():
+        for name in parse(contents)[0].keys() - {"checksum"}:
+            refused(samples, kind, lambda metadata, tensors, name=name: metadata.pop(name))  # type: ignore[misc]
+            refused(samples, kind, put(name, None))  # type: ignore[arg-type]
+
+
+def test_a_header_that_is_too_large(workplace: Path, samples: dict[str, bytes]) -> None:
+    assert "neglm reads up to 16,777,216" in refused(samples, VOCABULARY, put("other", "[]" * (40 << 20)))
+    files = [{"path": "x" * 100, "size": 1, "fingerprint": "0" * 32}] * 200_000
+    metadata, tensors = parse(samples[VOCABULARY])
+    given = {field.name: json.loads(metadata[field.name]) for field in schema.KINDS[VOCABULARY].fields}
+    with pytest.raises(NeglmError, match="there are too many corpus files"):
+        container.write("large", VOCABULARY, given | {"corpus": files}, tensors)
+    assert not Path("large").exists()
+
+
+def test_words_with_equal_hashes_are_compared() -> None:
+    """Many repeated words, and none: found by sorting, however many there are."""
+    words = [b"%d" % number for number in range(1000)]
+    names = schema.WordList("words", "offsets", "counts", of_text=False)
+
+    def tensors(listed: list[bytes]) -> dict[str, np.ndarray]:
+        return {
+            "words": np.frombuffer(b"".join(listed), np.uint8),
+            "offsets": np.cumsum([0, *map(len, listed)]),
+            "counts": np.ones(len(listed), np.int64),
+        }
+
+    check_words(names, tensors(words))
+    with pytest.raises(ValueError, match="'7' occurs twice"):
+        check_words(names, tensors([*words, b"7"]))
+
+
+def test_options_are_those_of_the_settings() -> None:
+    assert set(options.TRAIN_LM) == {field.name for field in fields(LanguageModelSettings)}
+    assert set(options.EMBED) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
+    assert set(options.PROGRESS.rules) == {field.name for field in fields(Progress)}
+    assert set(options.LOSS.options) == set(LOSSES)
+    for optimizer, moments in options.MOMENTS.items():
+        assert LanguageModelSettings(optimizer=optimizer).moments == moments
+    for settings, rules in ((LanguageModelSettings(), options.TRAIN_LM), (EmbedSettings(), options.EMBED)):
+        for name, value in settings.stored().items():
+            rules[name].check(value, name)
+    assert REQUIRED == (UNKNOWN, END_OF_LINE)
+
+
+def test_what_the_command_line_allows_can_be_read() -> None:
+    checked = 0
+    for name, rule in options.TRAIN_LM.items():
+        option = getattr(train_lm_options, "".join(part.capitalize() for part in name.split("_")), None)
+        for limit in ("min", "max"):
+            value = getattr(option.__metadata__[0], limit, None) if option is not None else None
+            if value is not None and isinstance(rule, (Integer, Number)):
+                rule.check(int(value) if isinstance(rule, Integer) else value, name)
+                checked += 1
+    assert checked > 15
