@@ -151,31 +151,33 @@ class Gpu:
             ) from error
         for first in range(0, len(array), ROWS_AT_ONCE):
             part = array[first : first + ROWS_AT_ONCE]
-            part.copy_to_device(np.zeros(part.shape, dtype))
+            self.write(part, np.zeros(part.shape, dtype))
         return array
 
     def upload(self, host: np.ndarray) -> Array:
         array = self.zeros(host.shape, host.dtype)
-        array.copy_to_device(np.ascontiguousarray(host))
+        self.write(array, host)
         return array
 
     def download(self, array: Array) -> np.ndarray:
-        """After all work that was begun."""
+        """Copy to the host, after all work launched so far."""
         self._attach()
+        host = array.copy_to_host(stream=self._stream)
         self._stream.synchronize()
-        return np.asarray(array.copy_to_host())
+        return np.asarray(host)
 
     def write(self, array: Array, host: np.ndarray) -> None:
-        """After all work that was begun."""
+        """Copy to the GPU, after all work launched so far; done when this returns."""
         self._attach()
+        array.copy_to_device(np.ascontiguousarray(host), self._stream)
         self._stream.synchronize()
-        array.copy_to_device(np.ascontiguousarray(host))
 
     def address(self, array: Array) -> int:
         return int(array.device_ctypes_pointer.value)
 
     def pinned(self, size: int, dtype: Any) -> np.ndarray:
         """Memory of the host that is copied without its help."""
+        self._attach()
         return np.asarray(cuda.pinned_array(size, dtype))
 
     # --- work -----------------------------------------------------------------------------------------
@@ -209,10 +211,16 @@ class Gpu:
 
     def copy_out(self, array: Array, host: np.ndarray) -> Signal:
         """Behind the work so far; the host does not wait."""
+        self._attach()
         array.copy_to_host(host, self._stream)
+        return self.event()
+
+    def event(self) -> Signal:
+        """Passes when all work launched so far is done."""
+        self._attach()
         event = cuda.event()
         event.record(self._stream)
-        return event
+        return event  # type: ignore[no-any-return]
 
     def synchronize(self) -> None:
         self._attach()
