@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_help_says_what_the_pages_say(
         if page.name == name:
             texts += page.paragraphs
             texts += [text for example in page.examples for text in example]
-            for each in sum(parameters(page), []):
+            for each in chain(*parameters(page)):
                 texts += [each.help, each.metavar.removesuffix("...")]
         for text in texts if name in ("", page.name) else ():
             assert text in shown, text
