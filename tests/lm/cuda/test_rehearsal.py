@@ -16,7 +16,6 @@ from neglm_cli.lm.settings import Settings
 from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS
 from tests.lm.test_device import VARIANTS
 
-
 SMALL = (SMALL_PRODUCTS, SMALL_PRODUCTS)
 
 
