@@ -32,7 +32,7 @@ check: .venv/developing
 check-gpu: .venv/developing
 	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md
 	mv .venv/kernels.md benchmarks/gpu/kernels.md
-	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py -m slow_gpu
+	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py tests/cli/test_unusable_gpu.py -m slow_gpu
 	test -z "$(PTXSIM)" || $(BIN)/python -m tests.lm.cuda.ptx_run "$(PTXSIM)"
 
 bench: .venv/developing

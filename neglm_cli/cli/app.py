@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from neglm_cli import __version__
-from neglm_cli.cli.commands import Group, spreading
+from neglm_cli.cli.commands import Group, escaped, spreading
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
 DESCRIPTION = (
@@ -98,5 +98,5 @@ def _paragraphs(function: Callable[..., Any]) -> tuple[str, ...]:
 def _epilog(examples: tuple[Example, ...]) -> str:
     lines = ["[bold]Examples[/bold]"]
     for example in examples:
-        lines += ["", f"  [cyan]{example.command}[/cyan]", f"      {example.meaning}"]
+        lines += ["", f"  [cyan]{escaped(example.command)}[/cyan]", f"      {escaped(example.meaning)}"]
     return "\n".join(lines)

@@ -1,12 +1,23 @@
-"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, and flags that
---help shows by their names alone."""
+"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, flags that
+--help shows by their names alone, and help that is shown as it is written, square brackets included."""
 
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 
-class _PlainFlags:
+def escaped(text: str) -> str:
+    """Text in which Rich finds no markup; it has no backslash before a bracket."""
+    return text.replace("[", r"\[")
+
+
+class _Plain:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for described in (self, *self.params):  # type: ignore[attr-defined]
+            if getattr(described, "help", None):
+                described.help = escaped(described.help)
+
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
@@ -15,11 +26,11 @@ class _PlainFlags:
         return parameters
 
 
-class Group(_PlainFlags, TyperGroup):
+class Group(_Plain, TyperGroup):
     pass
 
 
-class Command(_PlainFlags, TyperCommand):
+class Command(_Plain, TyperCommand):
     pass
 
 

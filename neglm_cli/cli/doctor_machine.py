@@ -43,13 +43,16 @@ def found() -> Iterator[Found]:
 
 
 def gpu_row(device: str) -> Found:
-    """Whether there is a GPU that could be used; it is not touched yet."""
-    from neglm_cli.lm.devices import AUTO, CPU, what_is_missing
+    """What keeps a GPU from being used, if anything does."""
+    from neglm_cli.lm.devices import CPU, UnusableGpuError, open_gpu
 
     if device == CPU:
         return Found("GPU", MISSING, "not looked for: --device cpu")
-    missing = what_is_missing(int(device.partition(":")[2] or 0), simulated=device != AUTO)
-    return Found("GPU", MISSING if missing else OK, missing or "works as far as one can see")
+    try:
+        open_gpu(device)
+    except UnusableGpuError as error:
+        return Found("GPU", BROKEN if error.broken else MISSING, str(error))
+    return Found("GPU", OK, "works as far as one can see")
 
 
 def home_as_tilde(path: Path) -> str:

@@ -42,6 +42,7 @@ def examinable(gpu: "Gpu | None") -> "Gpu | None":
 
         if IS_SIMULATED:
             raise NeglmError("Numba's simulator would take days to be examined: unset NUMBA_ENABLE_CUDASIM")
+        gpu.optional = False  # or the CPU would be examined in its place
     return gpu
 
 

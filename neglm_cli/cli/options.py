@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from neglm_cli.cli.console import console
+from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
@@ -96,7 +97,7 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         help="Where it runs: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: "
-        "cuda if it can be used, else cpu. Under mpirun each process of a machine takes a GPU of its own.",
+        "cuda if a trial at the start works, else cpu. Under mpirun each process of a machine takes a GPU of its own.",
         metavar="auto|cpu|cuda[:N]",
         rich_help_panel=RUNTIME,
     ),
@@ -130,12 +131,26 @@ def thread_count(threads: int | None) -> int:
 
 
 def find_gpu(device: str) -> "Gpu | None":
-    """The GPU that --device means; None for the processor."""
+    """The GPU that --device means; None for the CPU. With `auto`, if a GPU of some rank cannot be used, all ranks take
+    the CPU, and a note says why."""
     from neglm_cli.lm import devices
 
     if not devices.is_device(device):
         raise typer.BadParameter(f"--device {device} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on.")
-    gpu = devices.find_gpu(device, ranks().local_rank)
+    gpu, problem = None, None
+    if device != devices.CPU:
+        try:
+            gpu = devices.open_gpu(device, ranks().local_rank)
+        except devices.UnusableGpuError as error:
+            if device != devices.AUTO:
+                raise NeglmError(f"--device {device} cannot be used: {error}") from error
+            problem = error
+    problems = [found for found in ranks().all(problem and (str(problem), problem.absent)) if found]
+    if problems:
+        reasons = [reason for reason, absent in problems if not absent or len(problems) < ranks().size]
+        gpu = None
+        if reasons:
+            console.note(f"using the CPU: {reasons[0]}")
     check_same(ranks(), "kind of device", "cpu" if gpu is None else "cuda", "choose one with --device")
     if gpu is not None:
         console.note(f"using {gpu.name} (cuda:{gpu.number})")

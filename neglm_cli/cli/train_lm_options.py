@@ -300,7 +300,8 @@ Seed = Annotated[
     typer.Option(
         min=0,
         max=2**63 - 1,
-        help="Of all random numbers. The same seed and threads give the same bytes.",
+        help="Seed of all random numbers. On the CPU, the same seed and threads give the same bytes. A GPU adds in no "
+        "fixed order: there, two runs differ by rounding, which training lets grow.",
         show_default="1",
         metavar="N",
         rich_help_panel=TRAINING,

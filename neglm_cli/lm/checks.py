@@ -123,6 +123,16 @@ def compare(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
         expected.close()
 
 
+def compare_scores(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
+    """Score on two devices that are not prepared for training."""
+    device, expected = make(task), make_expected(task)
+    try:
+        return _scored(device, expected, task)
+    finally:
+        device.close()
+        expected.close()
+
+
 def hand_over(task: Task, make: Maker, make_next: Maker) -> dict[str, float]:
     """Train an epoch on one device; then both go on from its state, and should stay together."""
     device, after = make(task), make_next(task)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.lm.checks import described
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.settings import Settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.model import LanguageModel
 
+Model = tuple[Parameters, Settings, np.ndarray, int]  # with the counts of its words, and the one that ends a line
 AUTO, CPU = "auto", "cpu"
 INSTALL = "pip install 'neglm[cuda]'"
 
@@ -27,60 +29,81 @@ def is_device(name: str) -> bool:
     return re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", name, re.ASCII) is not None
 
 
-def find_gpu(name: str, process: int = 0) -> "Gpu | None":
-    """The GPU that is meant, or None for the processor: `auto` is the first GPU, if there is one that works. If no
-    number is given, each process of a machine takes the next one."""
-    if name == CPU:
-        return None
-    number = int(name.partition(":")[2] or (process % gpus() if process else 0))
-    missing = what_is_missing(number, simulated=name != AUTO)
-    if missing and name == AUTO:
-        return None
-    if missing:
-        raise NeglmError(f"--device {name} cannot be used: {missing}")
-    from neglm_cli.lm.cuda.gpu import gpu_of
+class UnusableGpuError(NeglmError):
+    """Why a GPU cannot be used.
 
-    return gpu_of(number)
+    absent: nothing here suggests that there is one. broken: there is one, and it should work."""
+
+    def __init__(self, reason: str, absent: bool = False, broken: bool = False) -> None:
+        super().__init__(reason)
+        self.absent, self.broken = absent, broken
 
 
-def gpus() -> int:
-    """How many there are, one at least: what is wrong with that will be said."""
+def open_gpu(name: str, process: int = 0) -> "Gpu":
+    """The GPU that `--device` names, after a trial; raises UnusableGpuError whatever is wrong with it.
+
+    Where no number is given, each process of a machine takes the next GPU."""
     if find_spec("numba_cuda") is None:
-        return 1
-    from neglm_cli.lm.cuda import gpu
-
-    return max(1, gpu.gpus())
-
-
-def what_is_missing(number: int, simulated: bool = False) -> str:
-    """What keeps a GPU from being used, and how to get it; nothing if it can be."""
-    if find_spec("numba_cuda") is None:
-        return f"the package numba-cuda is not installed ({INSTALL})"
-    from neglm_cli.lm.cuda import gpu
-
+        raise UnusableGpuError(f"the package numba-cuda is not installed ({INSTALL}, for NVIDIA GPUs)", absent=True)
+    try:
+        from neglm_cli.lm.cuda import gpu, probe
+    except Exception as error:  # whatever an incomplete installation raises
+        raise UnusableGpuError(f"the package numba-cuda does not work: {described(error)} ({INSTALL})") from error
     if gpu.IS_SIMULATED:
-        return "" if simulated else "there is only Numba's simulator"
-    return gpu.what_is_missing(number)
+        if name == AUTO:
+            raise UnusableGpuError("there is only Numba's simulator", absent=True)
+        return gpu.SimulatedGpu()
+    number = name.partition(":")[2]
+    opened = probe.open_gpu(int(number) if number else None, process)
+    opened.optional = name == AUTO
+    return opened
 
 
 def make_device(
     parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: "Gpu | None",
     training: bool, note: Callable[[str], None], ranks: Ranks = ALONE,
 ) -> Device:  # fmt: skip
-    """A device with a model on it; its kernels are loaded or compiled."""
-    if gpu is None:
-        from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+    """A device with a model on it, its kernels loaded or compiled. Where a GPU that is optional fails, in any rank, it
+    is the CPU."""
+    model = (parameters, settings, counts, end_of_line)
+    if gpu is not None:
+        device, failure = None, ""
+        try:
+            device = _on_gpu(gpu, model, training, note, ranks)
+        except Exception as error:  # whatever a driver or a compiler raises
+            failure = str(error) if isinstance(error, NeglmError) else f"the GPU fails: {described(error)}"
+            if not gpu.optional:
+                raise NeglmError(f"--device cuda cannot be used: {failure}") from error
+        failures = [found for found in ranks.all(failure) if found] if gpu.optional else []
+        if device is not None and not failures:
+            return device
+        note(f"using the CPU: {failures[0]}")
+    return _on_cpu(model, training, ranks)
 
-        ranks.in_turn(lambda: load_kernels(training, ranks.size > 1))
-        device: Device = CpuDevice(parameters, settings, counts, end_of_line, ranks)
-    else:
-        from neglm_cli.lm.cuda.choice import multiplier_for
-        from neglm_cli.lm.cuda.device import CudaDevice
 
-        note("compiling kernels for the GPU, which takes a while …")
-        shape, rows = parameters.shape, settings.batch * settings.bptt
-        multiplier = multiplier_for(gpu, rows, 4 * shape.hidden, shape.hidden + 1, note)
-        device = CudaDevice(parameters, settings, counts, end_of_line, gpu, multiplier, ranks=ranks)
+def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
+    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
+
+    ranks.in_turn(lambda: load_kernels(training, ranks.size > 1))
+    device = CpuDevice(*model, ranks)
+    if training:
+        device.prepare_training()
+    return device
+
+
+def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None], ranks: Ranks) -> Device:
+    from neglm_cli.lm.cuda.checks import Means
+    from neglm_cli.lm.cuda.choice import multiplier_for
+    from neglm_cli.lm.cuda.device import CudaDevice
+    from neglm_cli.lm.cuda.gpu import IS_SIMULATED
+    from neglm_cli.lm.cuda.rehearsal import rehearse
+
+    note("compiling kernels for the GPU, which takes a while …")
+    shape, settings = model[0].shape, model[1]
+    multiplier = multiplier_for(gpu, settings.batch * settings.bptt, 4 * shape.hidden, shape.hidden + 1, note)
+    if not IS_SIMULATED:  # where it would take minutes
+        rehearse(gpu, settings, training, Means(multiplier), ranks.size)
+    device = CudaDevice(*model, gpu, multiplier, ranks=ranks)
     if training:
         device.prepare_training()
     return device

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neglm_cli.cli.app import SUBCOMMANDS
+from neglm_cli.cli.manual import parameters
 from neglm_cli.lm.devices import is_device
 from neglm_cli.lm.model import LanguageModel
 from tests.cli.test_train_lm import sentence
@@ -58,6 +60,14 @@ def test_without_a_gpu_it_says_what_is_missing(neglm: Neglm, corpus: Path) -> No
     assert message.startswith("neglm: --device cuda cannot be used: ")
     assert "NVIDIA" in message
     assert sorted(os.listdir()) == ["corpus.txt"]
+
+
+def test_help_promises_the_same_bytes_on_the_cpu_only() -> None:
+    (page,) = [page for page in SUBCOMMANDS if page.name == "train-lm"]
+    for option in parameters(page)[1]:
+        if "same bytes" in option.help:
+            assert "On the CPU" in option.help
+            assert "GPU" in option.help
 
 
 def test_auto_takes_no_simulator(neglm: Neglm, corpus: Path) -> None:

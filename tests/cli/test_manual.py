@@ -3,11 +3,17 @@ import re
 import shutil
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rich.text import Text
 
 from neglm_cli.cli.app import SUBCOMMANDS
+from neglm_cli.cli.commands import escaped
+from neglm_cli.cli.main import run
 from neglm_cli.cli.manual import pages, parameters
 from tests.conftest import Neglm
 
@@ -49,3 +55,29 @@ def test_man_shows_them_without_a_warning() -> None:
         result = subprocess.run(command, capture_output=True, env=os.environ | {"MANWIDTH": "80"}, check=True)
         assert result.stderr == b""
         assert b"NAME" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["", *(page.name for page in SUBCOMMANDS)])
+def test_help_says_what_the_pages_say(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Word for word, square brackets included, on a terminal where each text fits in a line."""
+    monkeypatch.setenv("COLUMNS", "5000")
+    monkeypatch.setattr("neglm_cli.cli.main.watch", lambda: None)
+    assert run([name, "--help"] if name else ["--help"]) == 0
+    shown = capsys.readouterr().out
+    for page in SUBCOMMANDS:
+        texts = [page.paragraphs[0]]
+        if page.name == name:
+            texts += page.paragraphs
+            texts += [text for example in page.examples for text in example]
+            for each in chain(*parameters(page)):
+                texts += [each.help, each.metavar.removesuffix("...")]
+        for text in texts if name in ("", page.name) else ():
+            assert text in shown, text
+
+
+@given(st.text("[]ab/#@= "))
+@example("neglm[cuda] and [/bold]")
+def test_no_text_is_markup(text: str) -> None:
+    assert Text.from_markup(escaped(text)).plain == text

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ S32 = np.uint64(32)
 
 
 class Parcel:
-    """What is sent for a minibatch, in one copy, and what comes back."""
+    """Staging buffers for a minibatch: what is sent in one copy, and what comes back.
+
+    They are used again only when `done` has passed. Until the sender sets it, that is all work launched so far."""
 
     def __init__(self, gpu: Gpu, number: int, layers: int) -> None:
         size = KEYS + layers + 1
@@ -37,12 +40,12 @@ class Parcel:
         self._there = gpu.zeros(size + number, np.uint64)
         self.head, self.words = self._there[:size], self._there[size:]
         self.record = gpu.pinned(2, np.float64)
-        self.done: Signal | None = None
+        self.done: Signal = gpu
 
     def send(self, inputs: np.ndarray, targets: np.ndarray, numbers: list[int], keys: np.ndarray) -> None:
         """inputs, targets: (B, T)."""
-        if self.done is not None:
-            self.done.synchronize()  # long ago: a parcel is sent again only after several others
+        self.done.synchronize()
+        self.done = self._gpu
         host = self._host
         host[:KEYS] = numbers
         host[KEYS : KEYS + len(keys)] = keys
@@ -52,12 +55,20 @@ class Parcel:
 
 
 class PendingMinibatch:
+    """A minibatch under way. Its result is taken out of the staging buffer before that is used again."""
+
     def __init__(self, done: Signal, record: np.ndarray, words: int) -> None:
         self._done, self._record, self._words = done, record, words
+        self._trained: Trained | None = None
 
     def result(self) -> Trained:
-        self._done.synchronize()
-        return Trained(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+        if self._trained is None:
+            self._done.synchronize()
+            self._trained = Trained(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+        return self._trained
+
+    def synchronize(self) -> None:
+        self.result()
 
 
 class DeviceRows:
@@ -133,8 +144,8 @@ class CudaDevice:
         parcel.send(inputs, targets, [first, stride, noise_key, place], keys)
         text = Text(parcel.words, parcel.head, batch, steps, settings.dropped, self._end)
         self._training.train(text, minibatch.step, minibatch.rate, minibatch)
-        parcel.done = self.gpu.copy_out(self._training.record, parcel.record)
-        pending = PendingMinibatch(parcel.done, parcel.record, minibatch.inputs.size)
+        done = self.gpu.copy_out(self._training.record, parcel.record)
+        parcel.done = pending = PendingMinibatch(done, parcel.record, minibatch.inputs.size)
         if self._ranks.size == 1:
             return pending
         mine = pending.result()
@@ -154,7 +165,9 @@ class CudaDevice:
         if self.settings.exact:
             count = 2 * self.shape.words
             every = self.gpu.upload(np.arange(count, dtype=np.int32))
-            self._training.catch_up(every, self.gpu.upload(np.array([count, 0], np.int32)), step + 1, rate)
+            found = self.gpu.upload(np.array([count, 0], np.int32))
+            self._training.catch_up(every, found, step + 1, rate)
+            self.gpu.synchronize()  # before these two arrays are freed
 
     # --- scoring --------------------------------------------------------------------------------------
 
@@ -254,7 +267,7 @@ class CudaScorer:
         self._network = Network(gpu, device.multiplier, shape, device.weights.views, 1, device.steps)
         self._states = States(gpu, shape, 1, steps)
         self._scorings = Scorings(gpu, device.multiplier, shape, steps)
-        self._parcel = Parcel(gpu, steps, shape.layers)
+        self._parcels = cycle([Parcel(gpu, steps, shape.layers) for _ in range(2)])  # one read while one is filled
         y = np.zeros((steps, width_of(shape)), np.float32)
         y[:, shape.hidden] = device.bias
         self._y = Part(gpu.upload(y))
@@ -263,21 +276,22 @@ class CudaScorer:
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
         device, number, table = self._device, inputs.size, self._device.weights.table
         batch, steps = inputs.shape
-        text = self._read(inputs, targets)
+        _, text = self._read(inputs, targets)
         self._scorings.normalise(self._y, number, table, device.logit_offsets, text.words)
         log_z = self._scorings.log_z(number)
         target_scores = device.gpu.download(self._scorings.target_scores)[:number]
         return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
     def pass_over(self, inputs: np.ndarray) -> None:
-        self._read(inputs, inputs)
+        parcel, _ = self._read(inputs, inputs)
+        parcel.done = self._device.gpu.event()
 
-    def _read(self, inputs: np.ndarray, targets: np.ndarray) -> Text:
-        batch, steps = inputs.shape
-        self._parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
-        text = Text(self._parcel.words, self._parcel.head, batch, steps, 0, self._end)
+    def _read(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[Parcel, Text]:
+        parcel, (batch, steps) = next(self._parcels), inputs.shape
+        parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
+        text = Text(parcel.words, parcel.head, batch, steps, 0, self._end)
         self._network.forward(self._device.weights.table, text, self._states, self._y)
-        return text
+        return parcel, text
 
 
 def describe(plan: Any) -> str:

@@ -6,8 +6,11 @@ They use no warp functions, so that Numba's simulator, which has none, runs the 
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,28 +68,34 @@ class Signal(Protocol):
     def synchronize(self) -> None: ...
 
 
-def what_is_missing(number: int) -> str:
-    """What keeps a GPU from being used, and how to get it; nothing if it can be."""
-    error = cuda.cuda_error()
-    if error is not None and "NO_DEVICE" not in str(error):
-        return "no NVIDIA driver works here (install one for the GPU; nvidia-smi shows whether it works)"
-    count = 0 if error is not None else gpus()
-    if number >= count:
-        return "there is no NVIDIA GPU" if not count else f"the last GPU is cuda:{count - 1}"
-    if not cuda.is_available():
-        return "CUDA's libraries are missing (pip install 'neglm[cuda]')"
-    capability = tuple(cuda.gpus[number].compute_capability)
-    if capability < OLDEST:
-        return "the GPU has compute capability {}.{}, and CUDA 13 needs {}.{} or more".format(*capability, *OLDEST)
-    return ""
+def driver_error() -> str:
+    """Why NVIDIA's driver could not be loaded or started; empty if it could."""
+    cuda.is_available()  # starts it
+    return str(cuda.cuda_error() or "")
+
+
+def driver_version() -> tuple[int, int]:
+    """The newest CUDA that the driver knows."""
+    major, minor = cuda.cudadrv.driver.get_version()
+    return int(major), int(minor)
+
+
+def toolkit_version() -> tuple[int, int]:
+    """Of the CUDA libraries that compile kernels."""
+    major, minor = cuda.cudadrv.runtime.get_version()
+    return int(major), int(minor)
 
 
 def gpus() -> int:
-    return 1 if IS_SIMULATED else 0 if cuda.cuda_error() is not None else len(cuda.gpus)
+    return 1 if IS_SIMULATED else 0 if driver_error() else len(cuda.gpus)
 
 
 class Gpu:
-    """One GPU, with a stream for work and one for copies that need not wait for it."""
+    """One GPU, with a stream for work and one for copies that need not wait for it.
+
+    optional: chosen by `--device auto`, so that the CPU takes its place if it fails at start."""
+
+    optional = False
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -122,7 +131,7 @@ class Gpu:
     @property
     def driver(self) -> str:
         """The newest CUDA that the driver knows."""
-        return "{}.{}".format(*cuda.cudadrv.driver.get_version())
+        return "{}.{}".format(*driver_version())
 
     def memory(self) -> tuple[int, int]:
         """Bytes that are free, and all."""
@@ -151,31 +160,33 @@ class Gpu:
             ) from error
         for first in range(0, len(array), ROWS_AT_ONCE):
             part = array[first : first + ROWS_AT_ONCE]
-            part.copy_to_device(np.zeros(part.shape, dtype))
+            self.write(part, np.zeros(part.shape, dtype))
         return array
 
     def upload(self, host: np.ndarray) -> Array:
         array = self.zeros(host.shape, host.dtype)
-        array.copy_to_device(np.ascontiguousarray(host))
+        self.write(array, host)
         return array
 
     def download(self, array: Array) -> np.ndarray:
-        """After all work that was begun."""
+        """Copy to the host, after all work launched so far."""
         self._attach()
+        host = array.copy_to_host(stream=self._stream)
         self._stream.synchronize()
-        return np.asarray(array.copy_to_host())
+        return np.asarray(host)
 
     def write(self, array: Array, host: np.ndarray) -> None:
-        """After all work that was begun."""
+        """Copy to the GPU, after all work launched so far; done when this returns."""
         self._attach()
+        array.copy_to_device(np.ascontiguousarray(host), self._stream)
         self._stream.synchronize()
-        array.copy_to_device(np.ascontiguousarray(host))
 
     def address(self, array: Array) -> int:
         return int(array.device_ctypes_pointer.value)
 
     def pinned(self, size: int, dtype: Any) -> np.ndarray:
         """Memory of the host that is copied without its help."""
+        self._attach()
         return np.asarray(cuda.pinned_array(size, dtype))
 
     # --- work -----------------------------------------------------------------------------------------
@@ -209,7 +220,13 @@ class Gpu:
 
     def copy_out(self, array: Array, host: np.ndarray) -> Signal:
         """Behind the work so far; the host does not wait."""
+        self._attach()
         array.copy_to_host(host, self._stream)
+        return self.event()
+
+    def event(self) -> Signal:
+        """Passes when all work launched so far is done."""
+        self._attach()
         event = cuda.event()
         event.record(self._stream)
         return event
@@ -236,17 +253,23 @@ class SimulatedGpu(Gpu):
         return 1
 
 
-def gpu_of(number: int) -> Gpu:
-    return SimulatedGpu() if IS_SIMULATED else Gpu(number)
-
-
 def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
     """A kernel's code for GPUs of a compute capability; none need be there."""
-    from types import SimpleNamespace
-    from unittest.mock import patch
-
-    device = SimpleNamespace(compute_capability=capability)  # Numba asks what the GPU at hand can do
-    with patch("numba.cuda.dispatcher.get_current_device", lambda: device):
-        with patch("numba.cuda.compiler.get_current_device", lambda: device):
-            code, _ = cuda.compile_ptx(kernel.function, void(*kernel.types), cc=capability)
+    with _as_if_on(capability):
+        code, _ = cuda.compile_ptx(kernel.function, void(*kernel.types), cc=capability)
     return str(code)
+
+
+@contextmanager
+def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
+    """Answer for the GPU that Numba asks for its compute capability while it compiles."""
+    device = SimpleNamespace(compute_capability=capability)
+    modules = [import_module(f"numba.cuda.{name}") for name in ("dispatcher", "compiler")]
+    asked = [module.get_current_device for module in modules]
+    try:
+        for module in modules:
+            module.get_current_device = lambda: device  # type: ignore[attr-defined]
+        yield
+    finally:
+        for module, before in zip(modules, asked, strict=True):
+            module.get_current_device = before  # type: ignore[attr-defined]

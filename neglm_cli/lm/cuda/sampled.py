@@ -11,7 +11,6 @@ from neglm_cli.lm.cuda.functions import ONE, ZERO, sigmoid, softplus
 from neglm_cli.lm.cuda.gpu import FLOATS, IDS, MATRIX, REAL, SHARED_BYTES, WHOLE, Kernel, cuda, kernel
 
 LANES = 32  # threads that make one score together
-OWN_BYTES = 5 << 10  # of a block's memory that the kernels use besides
 PAIRS = 32  # of a row and a word, that are looked at together
 NUMBER = 4  # bytes
 OWN_BYTES = NUMBER * PAIRS * (LANES + 1 + 2)  # of shared memory, besides y and its gradient

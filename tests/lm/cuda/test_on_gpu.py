@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from neglm_cli.lm.devices import what_is_missing
+from neglm_cli.lm.devices import UnusableGpuError, open_gpu
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
@@ -14,11 +14,10 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def gpu() -> "Gpu":
-    if missing := what_is_missing(0):
-        pytest.skip(missing)
-    from neglm_cli.lm.cuda.gpu import Gpu
-
-    return Gpu()
+    try:
+        return open_gpu("auto")
+    except UnusableGpuError as error:
+        pytest.skip(str(error))
 
 
 def test_every_kernel_at_real_sizes(gpu: "Gpu") -> None:

@@ -1,0 +1,98 @@
+"""Whether a GPU can be used: the driver is asked, and then one kernel is run and its result checked."""
+
+import math
+import re
+import warnings
+
+import numpy as np
+from numba import float32
+
+from neglm_cli.lm.checks import described
+from neglm_cli.lm.cuda.gpu import FLOATS, OLDEST, Gpu, Kernel, cuda, driver_error, driver_version, toolkit_version
+from neglm_cli.lm.devices import INSTALL, UnusableGpuError
+
+DISABLED, NOT_INSTALLED, NO_DEVICE = "NUMBA_DISABLE_CUDA", "library cannot be found", "CUDA_ERROR_NO_DEVICE"
+THREADS = 64  # of the trial
+TOLERANCE = 1e-5
+
+
+def open_gpu(number: int | None, process: int = 0) -> Gpu:
+    """A GPU that works; raises UnusableGpuError whatever is wrong with it. With no number, that of the process."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # what they are about is an error here, with a sentence
+            _check_driver()
+            number = process % len(cuda.gpus) if number is None else number
+            _check_gpu(number)
+    except UnusableGpuError:
+        raise
+    except Exception as error:  # whatever a driver or an incomplete installation raises
+        raise UnusableGpuError(f"NVIDIA's driver or CUDA's libraries do not work here: {described(error)}") from error
+    try:
+        gpu = Gpu(number)
+        right = trial_is_right(gpu)
+    except Exception as error:
+        raise UnusableGpuError(f"a trial kernel fails on the NVIDIA GPU: {described(error)}", broken=True) from error
+    if not right:
+        raise UnusableGpuError("a trial kernel gives wrong numbers on the NVIDIA GPU", broken=True)
+    return gpu
+
+
+def _check_driver() -> None:
+    error = driver_error()
+    if DISABLED in error:
+        raise UnusableGpuError(f"{DISABLED} is set in the environment, so NVIDIA GPUs are not used", absent=True)
+    if NOT_INSTALLED in error:
+        raise UnusableGpuError(
+            "no NVIDIA driver is installed (install one for the GPU; nvidia-smi shows whether it works)", absent=True
+        )
+    if error and NO_DEVICE not in error:
+        code = re.search(r"CUDA_ERROR_\w+", error)
+        what = code[0] if code else " ".join(error.split())
+        raise UnusableGpuError(f"the NVIDIA driver does not start: {what} (nvidia-smi shows whether it works)")
+    if error or not len(cuda.gpus):
+        raise UnusableGpuError(
+            "the driver finds no NVIDIA GPU (nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide them)"
+        )
+
+
+def _check_gpu(number: int) -> None:
+    count = len(cuda.gpus)
+    if number >= count:
+        raise UnusableGpuError(f"the last NVIDIA GPU is cuda:{count - 1}")
+    try:
+        toolkit = toolkit_version()
+        complete = cuda.is_available()
+    except Exception as error:  # of several kinds, by which library is not there
+        raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})") from error
+    if not complete:
+        raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})")
+    driver = driver_version()
+    if driver[0] < toolkit[0]:  # within a major version, older drivers run what newer libraries compile
+        raise UnusableGpuError(
+            "the NVIDIA driver is made for CUDA {}.{}, and the CUDA libraries here need a driver for CUDA {}: update "
+            "it, or install older libraries (pip install 'numba-cuda[cu{}]')".format(*driver, toolkit[0], driver[0])
+        )
+    capability = tuple(cuda.gpus[number].compute_capability)
+    if capability < OLDEST:
+        raise UnusableGpuError(
+            "the NVIDIA GPU has compute capability {}.{}, and neglm needs {}.{} or more".format(*capability, *OLDEST)
+        )
+
+
+def _trial(x, y):  # type: ignore[no-untyped-def]
+    """Reversed through shared memory, and with a function of CUDA's own library."""
+    memory = cuda.shared.array(THREADS, float32)
+    thread = cuda.threadIdx.x
+    memory[thread] = x[thread]
+    cuda.syncthreads()
+    y[thread] = math.tanh(memory[THREADS - 1 - thread])
+
+
+TRIAL = Kernel("trial", _trial, (FLOATS, FLOATS), THREADS, (1, 1), False)
+
+
+def trial_is_right(gpu: Gpu) -> bool:
+    x = np.linspace(-2, 2, THREADS, dtype=np.float32) ** 3
+    y = gpu.zeros(THREADS)
+    gpu.launch(TRIAL, 1, gpu.upload(x), y, threads=THREADS)
+    return bool(np.abs(gpu.download(y) - np.tanh(x[::-1])).max() <= TOLERANCE)

@@ -1,0 +1,153 @@
+"""`--device` where a driver is installed and something is wrong with it or its GPU: a stub of the driver, beneath the
+real numba-cuda."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import one_sentence, users_environment
+from tests.warm import Warm
+
+SOURCE = Path(__file__).parents[1] / "lm" / "cuda" / "stub_libcuda.c"
+COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+TINY = (
+    "--hidden", "3", "--layers", "1", "--k", "2", "--batch", "2", "--bptt", "2", "--no-cache", "--threads", "1",
+    "--epochs", "1",
+)  # fmt: skip
+TRAIN = ("train-lm", "corpus.txt", *TINY, "--model")
+EVALUATE = ("eval", "cpu", "--test", "corpus.txt", "--json")
+TEXT = b"a b c\nb a c\n"
+NO_GPU = "the driver finds no NVIDIA GPU"
+# What is wrong, and what is said of it: found by asking the driver, by the trial kernel, and by the tiny model.
+DRIVERS = {
+    "no device": NO_GPU,
+    "no GPUs": NO_GPU,
+    "no start": "the NVIDIA driver does not start: CUDA_ERROR_UNKNOWN",
+    "mismatch": "the NVIDIA driver does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    "old driver": "the NVIDIA driver is made for CUDA 12.4, and the CUDA libraries here need a driver for CUDA 13",
+    "old GPU": "the NVIDIA GPU has compute capability 6.0, and neglm needs 7.5 or more",
+}
+TRIALS = {
+    "no memory": "a trial kernel fails on the NVIDIA GPU: ",
+    "no launch": "a trial kernel fails on the NVIDIA GPU: ",
+    "wrong numbers": "a trial kernel gives wrong numbers on the NVIDIA GPU",
+}
+MODELS = {
+    "only the trial": "the GPU gives wrong numbers for a tiny model",
+    "only the trial launches": "the GPU fails: ",
+    "little memory": "Stub GPU has ",
+}
+FAILURES = DRIVERS | TRIALS | MODELS
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
+    """Starts commands that find the stub; the file says what is wrong with it."""
+    directory = tmp_path_factory.mktemp("stub")
+    mode = directory / "mode"
+    assert COMPILER
+    library = directory / "libcuda.so.1"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, SOURCE, "-lm"], check=True)
+    (directory / "libcuda.so").symlink_to(library.name)
+    path = os.pathsep.join(filter(None, [str(directory), os.environ.get("LD_LIBRARY_PATH")]))
+    started = Warm(users_environment() | {"LD_LIBRARY_PATH": path, "STUB_MODE_FILE": str(mode)})
+    yield started, mode
+    started.close()
+
+
+Broken = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str, str]]) -> tuple[Path, float]:
+    """A directory with a corpus and a model of it that the CPU has trained, and the model's perplexity there."""
+    directory = tmp_path_factory.mktemp("trained")
+    (directory / "corpus.txt").write_bytes(TEXT)
+    assert warm[0].run([*TRAIN, "cpu", "--device", "cpu"], directory).returncode == 0
+    result = warm[0].run([*EVALUATE, "--device", "cpu"], directory)
+    return directory, json.loads(result.stdout)["perplexity"]
+
+
+@pytest.fixture
+def broken(stub: tuple[Warm, Path], trained: tuple[Path, float], monkeypatch: pytest.MonkeyPatch) -> Broken:
+    """Runs a command with a driver or a GPU that fails."""
+    monkeypatch.chdir(trained[0])
+
+    def run(failure: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
+        warm, mode = stub
+        mode.write_text(failure, encoding="ascii")
+        result = warm.run(list(arguments), trained[0])
+        assert result.returncode == code, result.stderr.decode()
+        return result
+
+    return run
+
+
+def using_cpu(stderr: bytes) -> str:
+    """The one line that says why."""
+    (line,) = [line for line in stderr.decode().splitlines() if "using the CPU" in line]
+    assert "unexpected" not in stderr.decode()
+    return line
+
+
+def refused(stderr: bytes, failure: str) -> list[str]:
+    """The lines before the error."""
+    *notes, last = stderr.decode().splitlines()
+    assert last.startswith(f"neglm: --device cuda cannot be used: {FAILURES[failure]}")
+    return notes
+
+
+def all_but(*slow: str) -> list[Any]:
+    """Those that compile many kernels are slow."""
+    return [pytest.param(name, marks=pytest.mark.slow_gpu) if name in slow else name for name in FAILURES]
+
+
+@pytest.mark.parametrize("failure", all_but("only the trial"))
+def test_training(broken: Broken, failure: str) -> None:
+    """auto trains the model that the CPU trains; cuda is an error, and nothing is written."""
+    result = broken(failure, *TRAIN, failure)
+    assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")
+    assert Path(failure).read_bytes() == Path("cpu").read_bytes()
+    before = sorted(os.listdir())
+    notes = refused(broken(failure, *TRAIN, "cuda", "--device", "cuda", code=1).stderr, failure)
+    assert all(re.match("using Stub GPU|compiling kernels|counting words", note) for note in notes), notes
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("failure", all_but("only the trial", "only the trial launches"))
+def test_evaluating(broken: Broken, trained: tuple[Path, float], failure: str) -> None:
+    result = broken(failure, *EVALUATE)
+    assert json.loads(result.stdout)["perplexity"] == trained[1]
+    assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")
+    refused(broken(failure, *EVALUATE, "--device", "cuda", code=1).stderr, failure)
+
+
+def test_quiet(broken: Broken) -> None:
+    assert broken("no device", *TRAIN, "quiet", "--quiet").stderr == b""
+
+
+@pytest.mark.parametrize("failure", [*DRIVERS, *TRIALS])
+def test_doctor_names_what_is_wrong(broken: Broken, failure: str) -> None:
+    result = broken(failure, "doctor", "--device", "cuda", code=1)
+    state = "broken " if failure in TRIALS else "missing"
+    assert f"  {state}  GPU             {FAILURES[failure]}" in result.stdout.decode()
+    assert one_sentence(result.stderr).startswith(f"neglm: --device cuda cannot be used: {FAILURES[failure]}")
+
+
+@pytest.mark.parametrize(("failure", "code"), [("no device", 0), ("old driver", 0), ("wrong numbers", 1)])
+def test_doctor_examines_the_cpu(broken: Broken, failure: str, code: int) -> None:
+    """A GPU that is there and does not work is something that should work."""
+    result = broken(failure, "doctor", "--quick", code=code)
+    assert FAILURES[failure] in result.stdout.decode()
+    verdict = "neglm works on the processor" if not code else "something does not work: GPU; please report it"
+    assert result.stdout.decode().splitlines()[-1].startswith(f"verdict: {verdict}")
+    assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")

@@ -1,0 +1,51 @@
+"""Nothing that launched work still reads is overwritten, however late a GPU runs it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gpu import IS_SIMULATED
+from neglm_cli.lm.cuda.product import Tiled
+from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS
+from tests.lm.cuda.late import LateGpu
+from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
+
+pytestmark = pytest.mark.skipif(not IS_SIMULATED, reason="a GPU has a schedule of its own")
+
+TINY = replace(SMALL, batch=2, bptt=2, hidden=3, embedding=2, k=2, layers=1, threads=1)
+WORDS = 12
+MINIBATCHES = 6  # more than are staged at once
+
+
+@pytest.fixture(params=[False, True], ids=["late work", "late work and copies"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
+    gpu = LateGpu(monkeypatch, late_copies=request.param)
+    multiplier = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
+    return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, multiplier, SMALL_STEPS)
+
+
+def test_scoring(device: CudaDevice) -> None:
+    ids = np.random.default_rng(0).integers(0, WORDS, (1, 17)).astype(np.int32)
+    expected = ReferenceTraining(TINY, WORDS).scorer(16).score(ids[:, :16], ids[:, 1:]).log_probabilities
+    scorer = device.scorer(4)
+    for first in (0, 4, 8):
+        scorer.pass_over(ids[:, first : first + 4])
+    scores = scorer.score(ids[:, 12:16], ids[:, 13:])
+    np.testing.assert_allclose(scores.log_probabilities, expected[:, 12:], atol=1e-5)
+
+
+def test_training(device: CudaDevice) -> None:
+    """Results are asked for when all minibatches have been handed out."""
+    device.prepare_training()
+    expected = ReferenceTraining(TINY, WORDS)
+    batches = [minibatch(TINY, WORDS, number) for number in range(MINIBATCHES)]
+    pending = [device.train(batch) for batch in batches]
+    wanted = [expected.train(batch).result() for batch in batches]
+    np.testing.assert_allclose([one.result().loss for one in pending], [one.loss for one in wanted], rtol=1e-5)
+    np.testing.assert_allclose([one.result().norm for one in pending], [one.norm for one in wanted], rtol=1e-4)
+    np.testing.assert_allclose(device.log_z(), expected.log_z(), atol=1e-4)
+    found = model_of(device.parameters(), TINY.layers).arrays()
+    for mine, theirs in zip(found, expected.model.arrays(), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-4)
