@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import sys
+from typing import NoReturn
 
 
 def open_missing_streams() -> None:
@@ -14,6 +15,21 @@ def open_missing_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
             setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
+
+
+def end(code: int) -> NoReturn:
+    """Exit without tearing down the interpreter, which would take another 0.15 s.
+
+    After MPI_Finalize through libc's `exit`: since MPICH 4.2 the launcher learns from a C exit handler that a rank has
+    ended properly, and kills all ranks if one is gone without it. A rank that has not come to MPI_Finalize must not
+    run that handler: the others would wait for it forever.
+    """
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_finalized():
+        import ctypes
+
+        ctypes.PyDLL(None).exit(code)  # holds the GIL, so that no Python thread runs beside the handlers
+    os._exit(code)
 
 
 def main() -> None:
@@ -34,9 +50,8 @@ def main() -> None:
         code = 0
     except OSError:  # what was still to be printed could not be
         code = 1
-    # What is registered to be done is done; taking the compiler apart in good order would cost another 0.15 s.
     atexit._run_exitfuncs()
-    os._exit(code)
+    end(code)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ Value = TypeVar("Value")
 Result = TypeVar("Result")
 
 GPU_ARRAYS = "NEGLM_MPI_CUDA"  # 1 or 0: whether arrays go straight from a GPU to MPI
-LEAVING = 0.05  # seconds; MPICH's launcher takes who leaves at the same moment as another for dead, now and then
 HEARD, ANSWERED = 2.0, 4.0  # seconds that the first process waits for the others to fail, and they for its answer
 
 
@@ -150,9 +149,7 @@ class MpiRanks:
 
     def finish(self) -> None:
         self._messenger.shutdown()
-        self._all.Barrier()
         MPI.Finalize()
-        time.sleep(LEAVING)
 
     def abort(self, code: int) -> None:
         self._all.Abort(code)
