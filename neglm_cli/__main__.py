@@ -4,17 +4,11 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
-
-def open_missing_streams() -> None:
-    """A stream that was closed (`neglm … >&-`) reads or writes nothing; no file may get its number instead."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
-            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
+from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
+from neglm_cli.cli.streams import prepare_streams
 
 
 def end(code: int) -> NoReturn:
@@ -32,24 +26,35 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def main() -> None:
-    gc.set_threshold(1_000_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
-    open_missing_streams()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # words are any bytes
+def run() -> int:
+    """Run the command line; returns the exit code. From here on signals are ignored."""
     try:
-        from neglm_cli.cli.main import run
+        watch()
+        gc.set_threshold(1_000_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
+        prepare_streams()
+        from neglm_cli.cli import main
 
-        code = run(sys.argv[1:])
+        code = main.run(sys.argv[1:])
+        ignore()
+    except (Exception, Terminated):  # a signal during the imports, or one that came when `main` was about to end
+        ignore()
+        if not raised():
+            raise
+        code, sentence = outcome(raised())
+        with suppress(OSError):
+            print(f"neglm: {sentence}", file=sys.stderr)
+    return code
+
+
+def main() -> None:
+    code = run()
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except KeyboardInterrupt:  # during the imports; `run` sees to the rest
-        print("neglm: interrupted", file=sys.stderr)
-        code = 130
     except BrokenPipeError:
-        code = 0
+        pass
     except OSError:  # what was still to be printed could not be
-        code = 1
+        code = code or 1
     atexit._run_exitfuncs()
     end(code)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in which they are imported there)
+from neglm_cli.cli import signals
 from tests.warm import Warm
 
 settings.register_profile("default", deadline=None, max_examples=100)
@@ -39,6 +40,19 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to be in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def signals_as_they_were() -> Iterator[None]:
+    """`run` leaves signals ignored, for a process that ends with it."""
+    numbers = (*signals.SIGNALS, signal.SIGALRM)
+    handlers, hooks = [signal.getsignal(number) for number in numbers], (sys.excepthook, sys.unraisablehook)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+    sys.excepthook, sys.unraisablehook = hooks
+    signals._raised = 0
 
 
 def users_environment() -> dict[str, str]:
