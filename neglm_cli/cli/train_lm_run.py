@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
+from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.signals import Terminated, noted
 from neglm_cli.errors import NeglmError, shown
@@ -93,7 +93,7 @@ class Run:
             try:
                 work.result()
             except NeglmError as error:
-                kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
+                kept = last_state(self._state) if self._is_saved else "no state was written"
                 raise NeglmError(f"{error}; {kept}") from error
             if self._trainer.stopped:
                 self._keep_state()

@@ -307,6 +307,31 @@ def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> N
     assert not [name for name in os.listdir() if "incomplete" in name]
 
 
+REMOVE_WHEN_SAVED = (
+    "import shutil, sys; from neglm_cli.cli.main import run; from neglm_cli.{room}.job import Job; "
+    "save = Job.{save}; Job.{save} = lambda *given: (save(*given), shutil.rmtree('there')); "
+    "sys.exit(run(sys.argv[1:]))"
+)
+
+
+@pytest.mark.parametrize(
+    ("room", "save", "arguments"),
+    [
+        ("lm", "save_state", ("train-lm", *LONG, "--model", "there/model")),
+        ("sgns", "save", ("embed", "--min-count", "1", "--epochs", "1000", "--checkpoint", "0", "-o", "there/model")),
+    ],
+)
+def test_a_state_that_is_gone_is_not_promised(corpus: Path, room: str, save: str, arguments: tuple[str, ...]) -> None:
+    Path("there").mkdir()
+    program = REMOVE_WHEN_SAVED.format(room=room, save=save)
+    command = [sys.executable, "-c", program, arguments[0], "corpus.txt", *arguments[1:], "--quiet"]
+    result = subprocess.run(command, env=users_environment(), capture_output=True)
+    assert result.returncode == 1, result.stderr
+    said = sentence(result.stderr)
+    assert "cannot write there/model" in said
+    assert said.endswith("; there/model.partial, which had the last good state, is gone")
+
+
 def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
     for arguments, part in (
         (("--k", "0"), "--k"),
