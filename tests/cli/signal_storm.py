@@ -14,6 +14,7 @@ import tempfile
 import time
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numba  # noqa: F401
 import numpy  # noqa: F401
@@ -25,7 +26,7 @@ PAUSE = 0.0005  # seconds between signals
 def run_neglm(arguments: list[str], first: int, begun: int) -> None:
     """Run the command line, with the first signal at the given call. All calls are counted, and written to `begun`, if
     there are fewer."""
-    entry = importlib.import_module("neglm_cli.__main__")
+    entry: Any = importlib.import_module("neglm_cli.__main__")
     watch, end, calls = entry.watch, entry.end, 0
 
     def count(frame: object, event: str, argument: object) -> None:
