@@ -145,7 +145,7 @@ def test_signals_end_with_one_line_and_leave_nothing(neglm: Neglm, number: int, 
     while not os.listdir("tmp"):  # until a run is on disk: it is at work
         time.sleep(0.05)
     process.send_signal(number)
-    assert process.wait(30) == code
+    assert process.wait() == code
     assert one_sentence(process.stderr.read()) == f"neglm: {word}"
     assert sorted(os.listdir()) == ["tmp", "vocab.safetensors"]
     assert os.listdir("tmp") == []
