@@ -1,6 +1,7 @@
 # make demo    the main job from end to end, on a text that every machine has
 # make test    the tests
-# make check   ruff, mypy, tests
+# make lint    ruff, ruff format, mypy
+# make check   both
 # make check-gpu  what make test leaves out of lm.cuda: the table of compiled kernels, slow tests on the simulator and,
 #              with PTXSIM=dir of ptxsim.py, the compiled code itself; none of it needs a GPU
 # make bench   side by side with other tools, about an hour: writes benchmarks/results/; DATA=dir with wiki/ and ptb/,
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 DATA ?= ../shared/data
 BIN := .venv/bin
 
-.PHONY: demo test check check-gpu bench man clean
+.PHONY: demo test lint check check-gpu bench man clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -23,11 +24,12 @@ demo: .venv/installed
 test: .venv/developing
 	$(BIN)/python -m pytest --numprocesses auto
 
-check: .venv/developing
+lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto
+
+check: lint test
 
 check-gpu: .venv/developing
 	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md

@@ -8,14 +8,17 @@
 A function loaded from the disk cannot be inlined into another, so only kernels are kept.
 Numba looks only at the file that holds a kernel, not at those whose functions it inlines; the directory is
 therefore named after the state of all files that may hold kernels: a changed one, or an upgrade, gets its own.
+A directory that others can write to is not used, because what is loaded from it is code.
 """
 
 import atexit
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numba
@@ -42,24 +45,41 @@ def _kernel_directory() -> str:
     try:
         directory = cache_home() / name
         if not directory.exists():
-            directory.mkdir(parents=True)
+            directory.parent.parent.mkdir(parents=True, exist_ok=True)
+            directory.parent.mkdir(mode=0o700, exist_ok=True)
+            directory.mkdir(mode=0o700, exist_ok=True)
             _remove_unused(directory.parent)
+        if not _is_trusted(directory):
+            return _temporary_directory()
         if not any(directory.iterdir()):
             probe = directory / "probe"
             probe.write_bytes(bytes(ROOM))
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # another process may try at the same time
         return str(directory)
-    except (OSError, RuntimeError):  # no home, or none with room in it: compile at every start
-        directory = Path(tempfile.mkdtemp(prefix="neglm-kernels-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        return str(directory)
+    except (OSError, RuntimeError):  # no home, or none with room in it
+        return _temporary_directory()
+
+
+def _is_trusted(directory: Path) -> bool:
+    """True if nobody else can write to a directory: what is loaded from it is code."""
+    status, parent = directory.stat(), directory.parent.stat()
+    writable = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return status.st_uid == os.geteuid() and not writable and parent.st_uid in (os.geteuid(), 0)
+
+
+def _temporary_directory() -> str:
+    """A place for this run only: kernels are compiled at every start."""
+    directory = tempfile.mkdtemp(prefix="neglm-kernels-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _remove_unused(home: Path) -> None:
     """Kernels of versions that have not been started for a while."""
     for directory in home.glob("kernels-*"):
-        if time.time() - directory.stat().st_atime > UNUSED:
-            shutil.rmtree(directory, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process removes them, too
+            if time.time() - directory.stat().st_atime > UNUSED:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 if not config.CACHE_DIR:  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """What the tests share: running `neglm` as a user does, and strategies for texts."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,18 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in which they are imported there)
+from neglm_cli.cli import signals
 from tests.warm import Warm
 
-settings.register_profile("default", deadline=None, max_examples=100)
+# Not a matter of how busy the machine is: neither deadlines nor a limit for the drawing of examples.
+settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
 Neglm = Callable[..., subprocess.CompletedProcess[bytes]]
 
 COMMAND = [sys.executable, "-m", "neglm_cli"]
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
+PROGRESS = re.compile(r"compiling kernels|[a-z ]+: [0-9,.]+ .*/s")  # the second one if something takes ten seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +43,19 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory to be in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def signals_as_they_were() -> Iterator[None]:
+    """`run` leaves signals ignored, for a process that ends with it."""
+    numbers = (*signals.SIGNALS, signal.SIGALRM)
+    handlers, hooks = [signal.getsignal(number) for number in numbers], (sys.excepthook, sys.unraisablehook)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+    sys.excepthook, sys.unraisablehook = hooks
+    signals._raised = 0
 
 
 def users_environment() -> dict[str, str]:
@@ -76,9 +93,7 @@ def neglm(workplace: Path, warm: tuple[Warm, dict[str, str]]) -> Neglm:
 
 def one_sentence(stderr: bytes) -> str:
     """The error message: the only line, but for the note that kernels are compiled and for progress."""
-    lines = [
-        line for line in stderr.decode().splitlines() if not line.startswith(("compiling kernels", "counting words"))
-    ]
+    lines = [line for line in stderr.decode().splitlines() if not PROGRESS.match(line)]
     assert len(lines) == 1, lines
     assert lines[0].startswith("neglm: ")
     return lines[0]

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from neglm_cli.cli.app import SUBCOMMANDS
 from tests.conftest import users_environment
 from tests.cores import keep_to_one_core
+from tests.cut_short import cut_short
 from tests.warm import SECONDS, Warm
 
 ROOT = Path(__file__).parent.parent
@@ -31,10 +31,10 @@ NOT_STARTED = {
     "neglm doctor": "measures for a minute; --quick, which does the rest, is started",
 }
 
-# Commands that go on with a training: which one, and the file with its state.
+# Commands that go on with a training: which one, and what writes its state.
 RESUMED = {
-    "neglm embed --resume": ("embed --epochs 3000 --size 100", "vectors.safetensors.partial"),
-    "neglm train-lm --resume": ("train-lm --epochs 30", "model.safetensors.partial"),
+    "neglm embed --resume": ("embed --epochs 3000 --size 100", "neglm_cli.sgns.job:Job.save"),
+    "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_state"),
 }
 TOOLS = ("zstdcat",)  # of others, in these commands; what every machine has is not listed
 
@@ -136,17 +136,13 @@ class Shell:
         self._warm.close()
 
 
-def cut_short(command: str, state: str, directory: Path) -> None:
-    """Start a training, and kill it when its state is there."""
-    process = subprocess.Popen(
-        ["neglm", *command.split(), "--checkpoint", "0"], cwd=directory, env=environment(directory),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def kill(command: str, write_state: str, directory: Path) -> None:
+    """Start a training, and kill it when it is about to write its state for the second time."""
+    killed = subprocess.run(
+        cut_short(signal.SIGKILL, write_state, "2", *command.split(), "--checkpoint", "0"), cwd=directory,
+        env=environment(directory), capture_output=True,
     )  # fmt: skip
-    while not (directory / state).exists():
-        assert process.poll() is None, f"{command} has ended before it could be killed"
-        time.sleep(0.005)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +180,7 @@ def test_it_works(command: str, place: Path, shell: Shell) -> None:
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
     if command in RESUMED:
-        cut_short(*RESUMED[command], place)
+        kill(*RESUMED[command], place)
     code, errors = shell.run(command, place)
     assert code == 0, errors
     assert "Traceback" not in errors

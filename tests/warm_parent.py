@@ -33,8 +33,12 @@ class Kernels:
         self._kernels: list[Any] = [f for f in found.values() if isinstance(f, Dispatcher) and f.stats.cache_path]
         self._seen: dict[str, int] = {}
 
+    def _rooms(self) -> list[os.DirEntry[str]]:
+        """A directory for each package; a file that is there for a moment only may be gone already."""
+        return [room for room in os.scandir(numba.config.CACHE_DIR) if room.is_dir()]  # type: ignore[attr-defined]
+
     def load_new(self) -> None:
-        changed = {room.name: room.stat().st_mtime_ns for room in os.scandir(numba.config.CACHE_DIR)}  # type: ignore[attr-defined]
+        changed = {room.name: room.stat().st_mtime_ns for room in self._rooms()}
         if changed == self._seen:
             return
         self._seen = changed

@@ -50,6 +50,13 @@ def state_beside(output: str) -> str:
     return output + PARTIAL if is_place_for_file(output) else ""
 
 
+def last_state(state: str) -> str:
+    """What a training that fails says about the state that it has saved."""
+    if not os.path.exists(state):
+        return f"{shown(state)}, which had the last good state, is gone"
+    return f"{shown(state)} has the last good state"
+
+
 def refuse_unfinished(output: str) -> None:
     """A new training does not replace the state of one that was cut short: it may be days of work."""
     state = state_beside(output)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
+from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import as_exception, noted
+from neglm_cli.cli.signals import Terminated, noted
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
 
@@ -49,12 +49,12 @@ class Run:
                 try:
                     is_whole = self._work(signals)
                 except NeglmError as error:
-                    kept = f"{shown(self._state)} has the last good state" if self._is_saved else "nothing was written"
+                    kept = last_state(self._state) if self._is_saved else "nothing was written"
                     raise NeglmError(f"{error}; {kept}") from error
                 seconds, rate = self._progress.seconds, self._progress.rate  # without the writing at the end
             if not is_whole:
                 self._keep_state()
-                raise as_exception(signals[0] if signals else signal.SIGTERM)  # or it came to another process
+                raise Terminated(signals[0] if signals else signal.SIGTERM)  # or it came to another process
             if not processes.any(bool(self._seen)) and not self._begun:
                 raise NeglmError(
                     "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"

@@ -9,7 +9,7 @@ import typer
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
-from neglm_cli.cli.signals import Terminated, calm, undisturbed, watch
+from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.launch import ranks
 
@@ -18,57 +18,60 @@ from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate
 from neglm_cli.cli import nearest, analogy, pmi, plot, export, import_, info, doctor  # noqa: F401
 # isort: on
 
-DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
-SIGNALLED = 128  # plus the number of the signal
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code. From here on signals are ignored."""
     watch()
-    code, sentence = _run(arguments)
+    sentence = ""
+    try:
+        join(arguments)
+        returned = app(arguments, prog_name="neglm", standalone_mode=False)
+        sys.stdout.flush()
+        code = returned if isinstance(returned, int) else DONE
+        ignore()
+    except (Exception, Terminated) as error:
+        ignore()  # srun signals ranks that are still leaving when another has left
+        code, sentence = _explain(error)
     if sentence:
-        with undisturbed():  # srun signals who is still leaving when another has left
-            return leave(code, sentence)
+        return leave(code, sentence)
     ranks().finish()
     return code
 
 
-def _run(arguments: list[str]) -> tuple[int, str]:
-    """The exit code, and what is to be said if something has gone wrong."""
-    try:
-        join(arguments)
-        code = app(arguments, prog_name="neglm", standalone_mode=False)
-        sys.stdout.flush()
-        if code == INTERRUPTED:
-            calm()
-            return code, "interrupted"
-        return code if isinstance(code, int) else DONE, ""
-    except typer.TyperException as error:  # the options are wrong
-        message = error.format_message()  # `neglm` alone shows the help and has no message
-        stop = "" if message.endswith((".", "?", ")")) else "."
-        return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
-    except NeglmError as error:
-        return _failed(str(error))
-    except MemoryError:
-        return _failed("there is not enough memory: close other programs, or ask for less")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE, ""
-    except OSError as error:
-        where = shown(str(error.filename)) if error.filename else "standard output"
-        return _failed(f"cannot use {where}: {error.strerror or error}")
-    except Terminated as signalled:
-        calm()
-        return SIGNALLED + int(signalled.args[0]), "terminated"
-    except Exception as error:
-        return _failed(f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints")
-
-
-def _failed(sentence: str) -> tuple[int, str]:
-    """Of the exception that is being handled."""
+def _explain(error: BaseException) -> tuple[int, str]:
+    """Exit code and message for an error that has ended the command."""
+    if raised():
+        return outcome(raised())
+    match error:
+        case Terminated():  # a signal that was noted first
+            return outcome(error.args[0])
+        case typer.TyperException():  # the options are wrong
+            message = error.format_message()  # `neglm` alone shows the help and has no message
+            stop = "" if message.endswith((".", "?", ")")) else "."
+            return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE, ""
     if console.debug:
-        traceback.print_exc()
-    return FAILED, sentence
+        traceback.print_exception(error)
+    match error:
+        case NeglmError():
+            return FAILED, str(error)
+        case MemoryError():
+            return FAILED, "there is not enough memory: close other programs, or ask for less"
+        case OSError():
+            return FAILED, _of_system(error)
+    return FAILED, f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints"
+
+
+def _of_system(error: OSError) -> str:
+    """What the system has refused, and of which file, as far as is known."""
+    reason = error.strerror or str(error)
+    if error.filename:
+        return f"cannot use {shown(str(error.filename))}: {reason}"
+    return f"the system refused an operation: {reason}; --debug shows which one"
 
 
 def _command(error: typer.TyperException) -> str:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from neglm_cli import __version__
@@ -40,19 +41,25 @@ def leave(code: int, sentence: str) -> int:
     processes = ranks()
     if processes.size == 1:
         if not console.rank:
-            console.error(sentence)
+            _say(sentence)
         else:  # they have not found each other; and where one leaves, srun ends the first before it has spoken
             time.sleep(FIRST_SPEAKS)
         return code
     if processes.rank == 0:
-        console.error(sentence)
+        _say(sentence)
     if not processes.all_fail():
         if processes.rank:
-            console.error(sentence)
-        sys.stderr.flush()
+            _say(sentence)
         processes.abort(code)
     processes.finish()
     return code
+
+
+def _say(sentence: str) -> None:
+    """Print an error. If that fails, too, the exit code still tells."""
+    with suppress(OSError):
+        console.error(sentence)
+        sys.stderr.flush()
 
 
 def traffic(processes: Ranks) -> dict[str, Any]:

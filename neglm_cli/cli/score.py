@@ -129,6 +129,8 @@ def score(
         raise typer.BadParameter("--words and --carry are not for n-best lists.")
     if not nbest and (best or weight != 1.0):
         raise typer.BadParameter("--weight and --best are for --nbest.")
+    if not math.isfinite(weight):
+        raise typer.BadParameter("--weight must be a finite number.")
     one_blas_thread()
     console.announce_compiling()
     from neglm_cli.lm.lines import ROOM, LineScorer

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
+from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.signals import as_exception, noted
+from neglm_cli.cli.signals import Terminated, noted
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
@@ -93,11 +93,11 @@ class Run:
             try:
                 work.result()
             except NeglmError as error:
-                kept = f"{shown(self._state)} has the last good state" if self._is_saved else "no state was written"
+                kept = last_state(self._state) if self._is_saved else "no state was written"
                 raise NeglmError(f"{error}; {kept}") from error
             if self._trainer.stopped:
                 self._keep_state()
-                raise as_exception(signals[0] if signals else signal.SIGTERM)  # or it came to another process
+                raise Terminated(signals[0] if signals else signal.SIGTERM)  # or it came to another process
             self._finish()
         return self._summary()
 

@@ -5,6 +5,7 @@ kaldi   id-number text
 moses   id ||| text ||| features ||| score
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ def read_lists(lines: Iterable[bytes], form: str, name: str) -> Iterator[list[Hy
             hypothesis = read(line)
             if hypothesis is None:
                 raise NeglmError(f"line {number:,} of {name} is no n-best line: it should be {shape}")
+            if not math.isfinite(hypothesis.score):
+                raise NeglmError(f"line {number:,} of {name} has the score {hypothesis.score}: it must be finite")
             yield hypothesis
 
     return (list(group) for _, group in groupby(hypotheses(), lambda hypothesis: hypothesis.id))

@@ -1,6 +1,7 @@
 """The processes of an MPI job. No other module knows MPI."""
 
 import ctypes
+import functools
 import os
 import time
 import warnings
@@ -20,15 +21,31 @@ from neglm_cli.scale.ranks import add_in_pairs, shares  # noqa: E402
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 GPU_ARRAYS = "NEGLM_MPI_CUDA"  # 1 or 0: whether arrays go straight from a GPU to MPI
-LEAVING = 0.05  # seconds; MPICH's launcher takes who leaves at the same moment as another for dead, now and then
-HEARD, ANSWERED = 2.0, 4.0  # seconds that the first process waits for the others to fail, and they for its answer
+
+# How long a rank that fails waits for the others to fail, too: some times as long as the ranks have been on their own,
+# because that is how far apart they can be, on a busy machine more than on an idle one.
+APART = 3.0
+LEAST, LONGEST = 2.0, 60.0  # seconds
 
 
 def library() -> str:
     """Whose MPI it is; it need not have been started."""
     return MPI.get_vendor()[0]
+
+
+def _collective(method: Method) -> Method:
+    """A method that all ranks call: when it returns, they are in step."""
+
+    @functools.wraps(method)
+    def called(self: "MpiRanks", *given: Any) -> Any:
+        result = method(self, *given)
+        self.in_step = time.monotonic()
+        return result
+
+    return called  # type: ignore[return-value]
 
 
 class MpiRanks:
@@ -50,16 +67,21 @@ class MpiRanks:
         self.reaches_gpus = _reaches_gpus()
         self._messenger = ThreadPoolExecutor(1, "messenger")
         self._room = np.empty(0, np.uint8)
+        self.in_step = time.monotonic()  # when the ranks last were
 
+    @_collective
     def any(self, flag: bool) -> bool:
         return bool(self._all.allreduce(int(flag), MPI.MAX))
 
+    @_collective
     def share(self, value: Value) -> Value:
         return self._all.bcast(value)
 
+    @_collective
     def all(self, value: Value) -> list[Value]:
         return self._all.allgather(value)
 
+    @_collective
     def sum(self, array: np.ndarray) -> None:
         """Each rank adds up a stretch of the array, and gives it to all: like most libraries' Allreduce, but in pairs
         of ranks whatever the library, the number of processes and the size."""
@@ -75,10 +97,12 @@ class MpiRanks:
         self._all.Allgatherv(MPI.IN_PLACE, [array, (counts, starts[:-1])])
         self.sent += (self.size - 1) * total.nbytes
 
+    @_collective
     def sum_on_gpu(self, array: Any) -> None:
         self._all.Allreduce(MPI.IN_PLACE, array)
         self.sent += 2 * (self.size - 1) * array.nbytes // self.size
 
+    @_collective
     def collect(self, array: np.ndarray) -> np.ndarray:
         counts = np.array(self._all.allgather(len(array)))
         everything = np.empty(counts.sum(), array.dtype)
@@ -86,6 +110,7 @@ class MpiRanks:
         self.sent += (self.size - 1) * array.nbytes
         return everything
 
+    @_collective
     def collect_at_first(self, array: np.ndarray) -> np.ndarray:
         counts = np.array(self._all.allgather(len(array)))
         if self.rank:
@@ -96,6 +121,7 @@ class MpiRanks:
         self._all.Gatherv(array, [everything, (counts, None)])
         return everything
 
+    @_collective
     def exchange(self, array: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         counts = np.asarray(counts, np.int64)
         coming = np.empty_like(counts)
@@ -108,6 +134,7 @@ class MpiRanks:
     def start(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         return self._messenger.submit(function, *arguments)
 
+    @_collective
     def in_turn(self, function: Callable[[], Result]) -> Result:
         turn = 0 if self.rank == 0 else 1 if self.local_rank == 0 else 2
         result = function() if turn == 0 else None
@@ -130,10 +157,11 @@ class MpiRanks:
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             return False
         comm = self._failing
+        seconds = min(max(LEAST, APART * (time.monotonic() - self.in_step)), LONGEST)
         if self.rank:
             comm.isend(None, 0)
-            return self._wait_for(1, ANSWERED)
-        everyone = self._wait_for(self.size - 1, HEARD)
+            return self._wait_for(1, 2 * seconds)  # the first rank may fail later than this one, and then waits itself
+        everyone = self._wait_for(self.size - 1, seconds)
         for rank in range(1, self.size) if everyone else ():
             comm.isend(None, rank)
         return everyone
@@ -150,9 +178,7 @@ class MpiRanks:
 
     def finish(self) -> None:
         self._messenger.shutdown()
-        self._all.Barrier()
         MPI.Finalize()
-        time.sleep(LEAVING)
 
     def abort(self, code: int) -> None:
         self._all.Abort(code)

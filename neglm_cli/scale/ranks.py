@@ -69,7 +69,7 @@ class Ranks(Protocol):
         ...
 
     def finish(self) -> None:
-        """Wait for the others, and talk to them no more: who leaves without a word is taken for dead."""
+        """Finalize MPI. The launcher takes a rank that exits without this for crashed, and kills the others."""
         ...
 
     def abort(self, code: int) -> None:

@@ -49,7 +49,8 @@ def draw_noise(places, noise, key, k):
     of which the first few are nobody's own.
     """
     words = _tiles(k) * N - 1
-    drawn = np.empty((places.size + (USES - 1) * APART, (words + USES - 1) // USES), np.int32)
+    rows = places.size + (USES - 1) * APART if places.size else 0
+    drawn = np.empty((rows, (words + USES - 1) // USES), np.int32)
     for row in range(drawn.shape[0]):
         window = row - (USES - 1) * APART
         here = draw(key, np.uint64(places[max(window, 0)]))

@@ -68,7 +68,7 @@ def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: No
         assert b"".join(process.stdout.readline() for _ in range(4)) == ADD
     process.stdin.close()
     assert process.stdout.read() == b""
-    assert process.wait(30) == 0
+    assert process.wait() == 0
 
 
 def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: None) -> None:

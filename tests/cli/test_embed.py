@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,8 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.store.claim import claimed
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.vectors import Vectors
-from tests.conftest import COMMAND, Neglm, late_signal, one_sentence, users_environment
+from tests.conftest import Neglm, late_signal, one_sentence, users_environment
+from tests.cut_short import cut_short
 from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
@@ -118,38 +117,33 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
 
 
-def interrupted(how: signal.Signals, *arguments: str, command: Sequence[str] = COMMAND) -> str:
-    """Start a training, wait for its first checkpoint, and end it; returns what it said."""
-    process = subprocess.Popen([*command, "embed", *arguments, "--checkpoint", "0.2"], stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 120
-    while not Path("vectors.safetensors.partial").exists():
-        assert process.poll() is None, process.stderr
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(how)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how]
-    return stderr.decode()
+CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # for the second time: there is one already
 
 
 RUN = "import sys; from neglm_cli.cli.main import run; sys.exit(run(sys.argv[1:]))"
-TWO_SIGNALS = [sys.executable, "-c", late_signal("neglm_cli.sgns.trainer") + RUN]
 
 
 @pytest.mark.parametrize(
-    ("how", "command"),
-    [(signal.SIGINT, COMMAND), (signal.SIGTERM, COMMAND), (signal.SIGKILL, COMMAND), (signal.SIGTERM, TWO_SIGNALS)],
+    ("how", "code", "first"),
+    [
+        (signal.SIGINT, 130, ""),
+        (signal.SIGTERM, 143, ""),
+        (signal.SIGKILL, -9, ""),
+        (signal.SIGTERM, 143, late_signal("neglm_cli.sgns.trainer")),
+    ],
     ids=["SIGINT", "SIGTERM", "SIGKILL", "SIGTERM twice"],
 )
-def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, command: Sequence[str]) -> None:
+def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, code: int, first: str) -> None:
     """Whatever ended it, it goes on, and ends with the bytes of a run that was not interrupted."""
     Path("corpus.txt").write_bytes(some_text(20_000))
     options = ("corpus.txt", "--size", "100", "--min-count", "1", "--epochs", "150", "--sample", "0", "--no-cache",
                "--deterministic", "--threads", "2")  # fmt: skip
-    stderr = interrupted(how, *options, command=command)
+    command = cut_short(how, CHECKPOINT, "2", "embed", *options, "--checkpoint", "0", first=first)
+    cut = subprocess.run(command, capture_output=True)
+    assert cut.returncode == code, cut.stderr
     assert not Path("vectors.safetensors").exists()
     if how != signal.SIGKILL:
-        assert "the state is in vectors.safetensors.partial: go on with --resume" in stderr
+        assert b"the state is in vectors.safetensors.partial: go on with --resume" in cut.stderr
     partial = Vectors.load("vectors.safetensors.partial")
     assert 0 < partial.progress["done"] < partial.progress["total"]
     result = neglm("embed", "--resume", "--no-cache")

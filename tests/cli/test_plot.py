@@ -23,6 +23,7 @@ from tests.conftest import COMMAND, Neglm, one_sentence
 from tests.objective.making import random_table
 from tests.pictures.making import end, epoch_end, lines, report, training
 from tests.vectors.making import vectors_of
+from tests.warm import SECONDS
 
 WORDS = [f"word{i}" for i in range(30)]
 
@@ -319,7 +320,7 @@ class Follower:
         return self.process.returncode
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SECONDS  # one that hangs is an error
         while not done():
             assert time.monotonic() < deadline, self.shown()[-300:]
             time.sleep(0.05)

@@ -121,6 +121,12 @@ def test_the_other_forms(neglm: Neglm, model: LanguageModel) -> None:
 def test_bad_lists_and_models(neglm: Neglm, model: LanguageModel) -> None:
     message = sentence(neglm("score", "--nbest", "tab", stdin=b"one\tw1\nno tab\n", code=1).stderr)
     assert "line 2 of standard input is no n-best line" in message
+    for form, line in (("tab", b"one\t%b\tw1\n"), ("moses", b"0 ||| w1 ||| LM= 1 ||| %b\n")):
+        for given, score in ((b"nan", "nan"), (b"-1e400", "-inf"), (b"infinity", "inf")):
+            result = neglm("score", "--nbest", form, stdin=line % b"1" + line % given, code=1)
+            message = sentence(result.stderr)
+            assert message == f"neglm: line 2 of standard input has the score {score}: it must be finite"
+    assert "--weight must be a finite" in sentence(neglm("score", "--nbest", "tab", "--weight", "nan", code=2).stderr)
     Path("text.txt").write_bytes(b"w1 w2\n")
     assert "text.txt" in sentence(neglm("score", "text.txt", code=1).stderr)
     neglm("vocab", "text.txt", "-o", "v.safetensors")

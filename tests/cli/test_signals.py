@@ -1,33 +1,82 @@
 """Signals are raised, noted or ignored, as the place needs it."""
 
+import json
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from neglm_cli.cli.signals import Terminated, as_exception, calm, noted, undisturbed, watch
+from neglm_cli.cli.main import run
+from neglm_cli.cli.signals import Terminated, ignore, noted, raised, watch
+from tests.conftest import users_environment
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(" ".join(f"w{(i * j) % 97}" for j in range(20)) for i in range(200)))
+    return path
 
 
 @pytest.fixture(autouse=True)
-def watched() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in NUMBERS}
+def watched() -> None:
     watch()
-    yield
-    calm()
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(
-    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated), (signal.SIGHUP, Terminated)]
-)
-def test_a_signal_is_raised(number: signal.Signals, kind: type[BaseException]) -> None:
-    with pytest.raises(kind) as raised:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_raised_once(number: signal.Signals) -> None:
+    with pytest.raises(Terminated) as first:
         os.kill(os.getpid(), number)
-    assert raised.value.args == as_exception(number).args
+    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert first.value.args == (number,)
+    assert raised() == number
+
+
+def alarm() -> None:
+    """What comes five seconds after a signal that was raised."""
+    os.kill(os.getpid(), signal.SIGALRM)
+
+
+def test_a_signal_that_got_lost_is_raised_again() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    del (lost := [Finalized()])[0]
+    assert not lost
+    assert raised() == signal.SIGTERM
+    for _ in range(2):
+        with pytest.raises(Terminated):
+            alarm()
+
+
+def test_cleaning_up_may_take_long() -> None:
+    """It is not cut short by the same signal, raised again; nor if something else goes wrong meanwhile."""
+    cleaned = []
+    with pytest.raises(Terminated):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            alarm()
+            try:
+                raise SystemError
+            except SystemError:
+                alarm()
+            cleaned.append("all")
+    assert cleaned == ["all"]
+
+
+def test_ignored_signals_are_gone() -> None:
+    ignore()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(os.getpid(), number)
+    assert not raised()
 
 
 def test_signals_are_noted_and_then_ignored() -> None:
@@ -39,8 +88,8 @@ def test_signals_are_noted_and_then_ignored() -> None:
 
 
 def test_nothing_noted_leaves_signals_as_they_were() -> None:
-    with noted() as signals, undisturbed():
-        os.kill(os.getpid(), signal.SIGTERM)
+    with noted() as signals:
+        pass
     assert signals == []
     with pytest.raises(Terminated):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -54,3 +103,49 @@ def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
     assert signals == []
     os.kill(os.getpid(), signal.SIGHUP)
+
+
+def storms(times: int, *arguments: str) -> list[tuple[int, str, list[str]]]:
+    """What a command does without a signal, and with signals from each of so many moments on."""
+    command = [sys.executable, "-m", "tests.cli.signal_storm", str(times), *arguments]
+    environment = users_environment() | {"PYTHONPATH": str(ROOT)}
+    found = json.loads(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
+    return [(code, errors, left) for code, errors, left in found]
+
+
+@pytest.mark.parametrize("arguments", [("vocab", "CORPUS", "-q", "-o", "out"), ("info", "none")])
+def test_signals_that_come_again_and_again(corpus: Path, arguments: tuple[str, ...]) -> None:
+    """While modules are imported, at work, when files are removed, and on the way out."""
+    given = [str(corpus) if argument == "CORPUS" else argument for argument in arguments]
+    whole, *ends = storms(8, *given)
+    assert whole[2] == ["tmp"] or whole[2] == ["out", "tmp"]
+    sentences = {129: "neglm: terminated\n", 130: "neglm: interrupted\n", 143: "neglm: terminated\n"}
+    for code, errors, left in ends:
+        assert (code, errors, left) == whole or errors == sentences[code]
+        assert left in (["tmp"], whole[2])  # the output, if it was there already
+    assert {code for code, _, _ in ends} & set(sentences)
+
+
+def test_an_error_behind_a_signal_is_the_signal(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C code that calls Python turns an exception that it does not expect into a SystemError."""
+
+    def broken(paths: list[str]) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Terminated as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    monkeypatch.setattr("neglm_cli.text.source.open_corpus", broken)
+    assert run(["vocab", "corpus"]) == 143
+    assert capsys.readouterr().err == "neglm: terminated\n"
+
+
+def test_a_signal_waits_for_llvmlite() -> None:
+    """An exception in the middle of its calls makes it free memory twice."""
+    program = {"__name__": "llvmlite.binding", "os": os, "number": signal.SIGTERM}
+    exec("os.kill(os.getpid(), number)", program)
+    assert raised() == signal.SIGTERM
+    with pytest.raises(Terminated):
+        alarm()

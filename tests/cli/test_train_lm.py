@@ -9,7 +9,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 from neglm_cli.lm.model import STATE, LanguageModel
 from neglm_cli.lm.settings import Settings
 from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
+from tests.cut_short import cut_short
 from tests.sgns.making import some_text
 
 SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
@@ -151,22 +151,23 @@ def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
 LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
 
 
+MINIBATCH = "neglm_cli.cli.train_lm_run:Run._after_minibatch"
+EPOCH = "neglm_cli.cli.train_lm_run:Run._after_epoch"
+STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # for the second time: there is one already
+
+
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
+    """Between minibatches, at the end of epochs, and in the middle of the writing of a file."""
     neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
     chance = random.Random(3)
-    resume: tuple[str, ...] = ()
-    for kill in (True, True, True, True, True, False):
-        command = [*COMMAND, "train-lm", *(resume or ("corpus.txt", *LONG)), "--model", "killed", "--no-cache"]
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        state = Path("killed.partial")
-        before = state.stat().st_mtime_ns if state.exists() else 0
-        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == before):
-            time.sleep(0.005)
-        time.sleep(chance.uniform(0, 0.2))
-        if kill:
-            process.kill()
-        assert process.wait() == (-signal.SIGKILL if kill else 0)
-        resume = ("--resume", "--checkpoint", "0")
+    arguments: tuple[str, ...] = ("corpus.txt", *LONG)
+    for where in (MINIBATCH, "os:fsync", EPOCH, "os:fsync", MINIBATCH):
+        moment = str(chance.randrange(2, 300 if where == MINIBATCH else 5))
+        command = cut_short(signal.SIGKILL, where, moment, "train-lm", *arguments, "--model", "killed", "--no-cache")
+        assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
+        if Path("killed.partial").exists():
+            arguments = ("--resume", "--checkpoint", "0")
+    neglm("train-lm", *arguments, "--model", "killed", "--no-cache")
     assert Path("killed").read_bytes() == Path("whole").read_bytes()
     assert not Path("killed.partial").exists()
 
@@ -174,13 +175,10 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: int, code: int) -> None:
     neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000", "--log", "log"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    while not (Path("log").exists() and Path("log").read_text().count("epoch") > 1):
-        time.sleep(0.01)
-    process.send_signal(number)
-    _, errors = process.communicate()
-    assert process.returncode == code, errors
+    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000", "--log", "log")
+    cut = subprocess.run(cut_short(number, EPOCH, "2", *arguments), capture_output=True)
+    errors = cut.stderr
+    assert cut.returncode == code, errors
     assert b"the state is in cut.partial: go on with --resume" in errors
     done = json.loads(neglm("info", "cut.partial", "--json").stdout)["progress"]
     assert done["step"] > 0
@@ -194,23 +192,17 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
 
 def kill_a_training() -> None:
     """It leaves cut.partial, and a lock that nobody holds."""
-    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while not Path("cut.partial").exists():
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
+    command = cut_short(signal.SIGKILL, STATE_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--model", "cut")
+    assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
     Path(".cut.lock").unlink()
 
 
 def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> None:
     neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log"]
+    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log")
+    command = cut_short(signal.SIGSTOP, STATE_WRITTEN, "2", *arguments)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not Path("cut.partial").exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)
-    os.waitpid(process.pid, os.WUNTRACED)  # until it stands still
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     log = Path("log").read_bytes()
     said = sentence(neglm("train-lm", "--resume", "--model", "cut", "--log", "log", code=1).stderr)
     assert said == "neglm: cut is being made by another process: wait for its end, or name another file"
@@ -257,15 +249,9 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
 
 def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
     neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    command = [*COMMAND, "train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000", "--log", "log"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    while not (Path("log").exists() and Path("log").read_text()):
-        time.sleep(0.01)
-    for _ in range(3):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.02)
-    _, errors = process.communicate()
-    assert process.returncode == 130, errors
+    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000")
+    cut = subprocess.run(cut_short(signal.SIGINT, MINIBATCH, "150,151,152", *arguments), capture_output=True)
+    assert cut.returncode == 130, cut.stderr
     neglm("train-lm", "--resume", "--model", "cut", "--no-cache")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
 
@@ -311,6 +297,31 @@ def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> N
     assert "cut.partial has the last good state" in sentence(result.stderr)
     assert Path("cut.partial").read_bytes() == before
     assert not [name for name in os.listdir() if "incomplete" in name]
+
+
+REMOVE_WHEN_SAVED = (
+    "import shutil, sys; from neglm_cli.cli.main import run; from neglm_cli.{room}.job import Job; "
+    "save = Job.{save}; Job.{save} = lambda *given: (save(*given), shutil.rmtree('there')); "
+    "sys.exit(run(sys.argv[1:]))"
+)
+
+
+@pytest.mark.parametrize(
+    ("room", "save", "arguments"),
+    [
+        ("lm", "save_state", ("train-lm", *LONG, "--model", "there/model")),
+        ("sgns", "save", ("embed", "--min-count", "1", "--epochs", "1000", "--checkpoint", "0", "-o", "there/model")),
+    ],
+)
+def test_a_state_that_is_gone_is_not_promised(corpus: Path, room: str, save: str, arguments: tuple[str, ...]) -> None:
+    Path("there").mkdir()
+    program = REMOVE_WHEN_SAVED.format(room=room, save=save)
+    command = [sys.executable, "-c", program, arguments[0], "corpus.txt", *arguments[1:], "--quiet"]
+    result = subprocess.run(command, env=users_environment(), capture_output=True)
+    assert result.returncode == 1, result.stderr
+    said = sentence(result.stderr)
+    assert "cannot write there/model" in said
+    assert said.endswith("; there/model.partial, which had the last good state, is gone")
 
 
 def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:

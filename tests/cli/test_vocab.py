@@ -233,7 +233,7 @@ def test_text_on_a_terminal(neglm: Neglm, corpus: Path) -> None:
 def test_devices_as_outputs(neglm: Neglm, corpus: Path) -> None:
     neglm("vocab", "corpus.txt", "-o", "file")
     assert neglm("vocab", "corpus.txt", "-o", "/dev/stdout").stdout == Path("file").read_bytes()
-    script = f"{shlex.join(COMMAND)} vocab corpus.txt -q -o >(cat > copy); sleep 0.2"
+    script = f"{shlex.join(COMMAND)} vocab corpus.txt -q -o >(cat > copy) && wait $!"
     subprocess.run(["bash", "-c", script], check=True)
     assert Path("copy").read_bytes() == Path("file").read_bytes()
 
