@@ -94,7 +94,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
     from neglm_cli.sgns.settings import Settings
     from neglm_cli.text.remembered import reopen
     from neglm_cli.text.source import open_corpus
-    from neglm_cli.vectors.vectors import Vectors
+    from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
 
     path = output + PARTIAL
     if not os.path.exists(path):
@@ -102,12 +102,15 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
     partial = Vectors.load(path)
     check_same(ranks(), "state", partial.progress, "all machines must see the same files")
-    if "pairs" not in partial.arguments or partial.progress["done"] >= partial.progress["total"]:
+    known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE
+    if not known or partial.progress["done"] >= partial.progress["total"]:
         raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
     if bool(pairs if not partial.arguments["pairs"] else corpus):
         what = "a table of pairs, not on text" if partial.arguments["pairs"] else "text, not on a table of pairs"
         raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
-    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"}
+    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"} | {
+        "size": partial.size, "k": partial.k, "noise_alpha": partial.noise_alpha, "objective": partial.objective,
+    }  # fmt: skip
     settings = Settings(**stored)
     refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:

@@ -97,7 +97,6 @@ def export(
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
     words, matrix = exported.most_frequent(words, matrix, top)
-    exported.refuse_unfinished(words, matrix, name)
     words, changed = exported.fitting(words, chosen)
     files = exported.write(words, exported.normalised(matrix) if normalise else matrix, output, chosen)
     if changed:

@@ -68,6 +68,8 @@ class LanguageModel:
             for name in ("corpus", "validation")
         )
         sizes = {"embedding": tensors["embedding"].shape[1], "hidden": tensors["output"].shape[1]}
+        if stored.kind == STATE:
+            sizes["batch"] = tensors["hidden"].shape[1]
         settings = Settings(**fields["arguments"] | {name: fields[name] for name in DOCUMENTED} | sizes)
         return cls(
             Alphabet.from_stored(stored), settings, files, validation, Progress(**fields["progress"]), tensors,

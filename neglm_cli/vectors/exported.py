@@ -38,14 +38,6 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
     return np.divide(vectors, lengths[:, None], out=np.empty_like(vectors), casting="same_kind")
 
 
-def refuse_unfinished(words: Alphabet, vectors: np.ndarray, name: str) -> None:
-    """Numbers that are not finite: readers of these forms stumble over them, or worse, do not."""
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        word = displayed(words[int(finite.argmin())])
-        raise NeglmError(f"{name}: the vector of {word} has a number that is not finite; train them again")
-
-
 def fitting(words: Alphabet, form: Form) -> tuple[Alphabet, int]:
     """The words as the form can hold them, white space that it cannot hold being `_`, and how many that changed."""
     before = words.words.tobytes()

@@ -110,7 +110,7 @@ def test_what_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     assert refused(neglm, "-o", "out.txt") == "neglm: vectors.safetensors does not exist"
     Path("corpus").write_bytes(b"a b\n")
     neglm("vocab", "corpus")
-    assert "is a vocabulary, not a vectors" in refused(neglm, "vocab.safetensors", "-o", "out.txt")
+    assert "is a vocabulary, not a file of vectors" in refused(neglm, "vocab.safetensors", "-o", "out.txt")
     assert "corpus is not a neglm file" in refused(neglm, "corpus", "-o", "out.txt")
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_exported(neglm: Neglm, workplace: Path) -> None:
     for number in (np.nan, np.inf):
         vectors_of([b"a", b"b"], np.array([[1, 2], [3, number]])).save("wild")
         for output in ("out.txt", "out.npy"):
-            assert "wild: the vector of b has a number that is not finite" in refused(neglm, "wild", "-o", output)
+            assert "wild is damaged: tensor `vectors` contains NaN" in refused(neglm, "wild", "-o", output)
 
 
 def test_places_that_cannot_be_written(neglm: Neglm, vectors: Vectors) -> None:

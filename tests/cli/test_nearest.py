@@ -186,5 +186,7 @@ def test_standard_input_cannot_be_both(neglm: Neglm, vectors: Vectors) -> None:
 def test_vectors_that_are_none(neglm: Neglm, vectors: Vectors) -> None:
     vectors.vectors[2, 0] = np.nan
     vectors.save("vectors.safetensors")
-    assert "vectors.safetensors: vector 2 " in one_sentence(neglm("nearest", "east", code=1).stderr)
+    assert "vectors.safetensors is damaged: tensor `vectors` contains NaN" in one_sentence(
+        neglm("nearest", "east", code=1).stderr
+    )
     assert "nothing does not exist" in one_sentence(neglm("nearest", "east", "--vectors", "nothing", code=1).stderr)

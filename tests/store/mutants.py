@@ -194,9 +194,16 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     return None
 
 
+def wrap_offsets(random: Random, metadata: Metadata, tensors: Tensors) -> None:
+    """Offsets that rise only if 64 bits wrap around."""
+    offsets = tensors[random.choice(["offsets", "context_offsets"]) if "contexts" in tensors else "offsets"]
+    first = random.randrange(1, len(offsets) - 4)
+    offsets[first : first + 3] = 2**62, -(2**63), random.choice([-(2**62), -1, -(2**40)])
+
+
 MUTATIONS = [
     change_field, change_field, change_json, change_json, change_json, lose_field, retype_field, change_numbers,
-    change_numbers, change_shape, change_shape, change_names, change_words, change_words,
+    change_numbers, change_shape, change_shape, change_names, change_words, change_words, wrap_offsets,
 ]  # fmt: skip
 
 

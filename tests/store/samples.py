@@ -40,7 +40,9 @@ def write_samples(directory: Path) -> dict[str, bytes]:
     copy.rename(path)
     keep("encoded corpus")
     words = words_with_vectors(vocabulary, 2)
-    embedding = text_job(words, corpus, vocabulary.files, EmbedSettings(size=6, min_count=2, epochs=1), None, print)
+    embedding = text_job(
+        words, corpus, vocabulary.files, EmbedSettings(size=6, k=3, min_count=2, epochs=1), None, print
+    )
     embedding.save(str(path))
     keep("vectors")
     for optimizer, loss in (("adam", "neglm"), ("adagrad", "nce")):

@@ -1,10 +1,16 @@
 """Files that were changed and signed again: quickly, some hundreds; `python -m tests.store.mutants` tries more."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import users_environment
+import numpy as np
+import pytest
+
+from tests.conftest import Neglm, users_environment
+from tests.store.mutants import RESUME, sign
+from tests.store.samples import parse, write_samples
 
 COUNT = 300
 ROOT = Path(__file__).parent.parent.parent
@@ -17,3 +23,25 @@ def test_no_mutant_surprises_a_command() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     for outcome in ("vocabulary: accepted", "vectors: accepted", "language model neglm: accepted", ": refused"):
         assert outcome in result.stdout  # both happen, or the mutations are not worth it
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "command"),
+    [
+        ("training state adam", "batch", ("train-lm", *RESUME, "--model", "resumed")),
+        ("vectors", "size", ("embed", *RESUME, "-o", "resumed")),
+        ("vectors", "k", ("embed", *RESUME, "-o", "resumed")),
+    ],
+)
+def test_tensors_and_fields_say_what_arguments_lack(
+    neglm: Neglm, workplace: Path, kind: str, option: str, command: tuple[str, ...]
+) -> None:
+    metadata, tensors = parse(write_samples(workplace)[kind])
+    results = []
+    for lost in ((), (option,)):
+        arguments = {name: value for name, value in json.loads(metadata["arguments"]).items() if name not in lost}
+        Path("resumed.partial").write_bytes(sign(metadata | {"arguments": json.dumps(arguments)}, tensors))
+        neglm(*command)
+        results.append(parse(Path("resumed").read_bytes())[1])
+    for name, tensor in results[0].items():
+        np.testing.assert_array_equal(tensor, results[1][name])
