@@ -4,13 +4,15 @@ The `safetensors` package reads and validates. Writing is done here, because tha
 metadata in a hash map: the order of its fields, and so the bytes of the file, change from run to run.
 """
 
+import fcntl
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing
+from neglm_cli.store.replacing import is_at
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Tensor, tensors_of
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
@@ -145,19 +148,39 @@ def read_from(source: Readable, *kinds: str) -> Stored:
 
 
 def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
-    """The fields and the one tensor of a file, memory-mapped: nothing is read, so the checksum is not verified."""
+    """The fields and the one tensor of a file, memory-mapped after one pass over it that verifies the checksum.
+
+    The mapping keeps a shared lock on the file, which tells others that it is in use."""
     location = os.fspath(path)
     name = shown(location)
-    header, size = _read_header(location, name)
-    fields = _fields(header, name, kind)
-    (tensor,) = KINDS[kind].tensors
-    entry = header[tensor.name]
-    start, end = (size - _data_size(header) + offset for offset in entry["data_offsets"])
-    if end > size or end - start != entry["shape"][0] * np.dtype(tensor.dtype).itemsize:
-        raise NeglmError(f"{name} is cut short; make it again")
-    if start == end:
-        return fields, np.empty(0, tensor.dtype)
-    return fields, np.memmap(location, tensor.dtype, "r", start, (entry["shape"][0],))
+    try:
+        with open(location, "rb") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            header, size = _read_header(location, name)
+            fields = _fields(header, name, kind)
+            _verify_checksum(location, name)
+            (tensor,) = KINDS[kind].tensors
+            entry = header[tensor.name]
+            start, end = (size - _data_size(header) + offset for offset in entry["data_offsets"])
+            if end > size or end - start != entry["shape"][0] * np.dtype(tensor.dtype).itemsize:
+                raise NeglmError(f"{name} is cut short; make it again")
+            if not is_at(file.fileno(), Path(location)):
+                raise NeglmError(f"{name} was replaced while it was read; make it again")
+            if start == end:
+                return fields, np.empty(0, tensor.dtype)
+            return fields, np.memmap(file, tensor.dtype, "r", start, (entry["shape"][0],))  # type: ignore[call-overload]
+    except OSError as error:
+        raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+
+
+def read_fields(path: str | os.PathLike[str]) -> Fields:
+    """The fields of a file, from its header alone: nothing is verified."""
+    location = os.fspath(path)
+    try:
+        return _fields(_read_header(location, shown(location))[0], shown(location))
+    except OSError as error:
+        raise NeglmError(f"cannot read {shown(location)}: {error.strerror or error}") from error
 
 
 def is_stored(path: str | os.PathLike[str]) -> bool:
