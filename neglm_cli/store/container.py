@@ -169,7 +169,7 @@ def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndar
                 raise NeglmError(f"{name} was replaced while it was read; make it again")
             if start == end:
                 return fields, np.empty(0, tensor.dtype)
-            return fields, np.memmap(file, tensor.dtype, "r", start, (entry["shape"][0],))  # type: ignore[call-overload]
+            return fields, np.memmap(file, tensor.dtype, "r", start, (entry["shape"][0],))
     except OSError as error:
         raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
 
