@@ -44,12 +44,16 @@ class Replacement:
         self.target = Path(os.path.realpath(name))  # a symbolic link stays one
         remove_abandoned(self.target.parent, INCOMPLETE, self.target.name)
         self.path, descriptor = _created(self.target)
-        self.file = io.BufferedRandom(NamedFile(descriptor, "r+", name))
+        raw = NamedFile(descriptor, "w", name)
         try:
+            self.file = io.BufferedWriter(raw)
             if self.target.exists():
                 os.fchmod(descriptor, stat.S_IMODE(self.target.stat().st_mode))
         except BaseException:
-            self.close()
+            with suppress(OSError):
+                os.unlink(self.path)
+            with suppress(OSError):
+                raw.close()
             raise
 
     def finish(self) -> None:
