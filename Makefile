@@ -1,7 +1,7 @@
 # make demo    the main job from end to end, on a text that every machine has
 # make test    the tests
 # make lint    ruff, ruff format, mypy
-# make check   both
+# make check   both, with each system call of each command failing once
 # make check-gpu  what make test leaves out of lm.cuda: the table of compiled kernels, slow tests on the simulator and,
 #              with PTXSIM=dir of ptxsim.py, the compiled code itself; none of it needs a GPU
 # make bench   side by side with other tools, about an hour: writes benchmarks/results/; DATA=dir with wiki/ and ptb/,
@@ -29,7 +29,8 @@ lint: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: lint test
+check: lint
+	FAULTS=all $(BIN)/python -m pytest --numprocesses auto
 
 check-gpu: .venv/developing
 	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md

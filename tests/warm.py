@@ -34,7 +34,14 @@ class Warm:
 
     def run(self, arguments: list[str], directory: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """As subprocess.run does, with all three streams as pipes."""
-        message = json.dumps([str(directory), arguments, SECONDS]).encode()
+        return self.run_with_fault(arguments, directory, None, stdin)[0]
+
+    def run_with_fault(
+        self, arguments: list[str], directory: Path, fault: tuple[str, int] | None, stdin: bytes = b""
+    ) -> tuple[subprocess.CompletedProcess[bytes], int, str]:
+        """Also lets the n-th system call on files below a directory fail, where faults/shim.c is preloaded; returns
+        how many there were, too, and the name of the one that has failed."""
+        message = json.dumps([str(directory), arguments, SECONDS, fault]).encode()
         assert len(message) < LARGEST
         (their_in, in_), (out, their_out), (err, their_err) = (os.pipe() for _ in range(3))
         socket.send_fds(self._ask, [message], [their_in, their_out, their_err])
@@ -45,9 +52,10 @@ class Warm:
             stdout, stderr = threads.submit(_read, out), threads.submit(_read, err)
             answer = self._ask.recv(LARGEST)
         assert answer, self._parent.communicate()[1].decode()
-        code = int(answer)
+        code, calls, kind = json.loads(answer)
         assert code != -signal.SIGALRM, f"neglm {' '.join(arguments)} has not ended in {SECONDS} seconds"
-        return subprocess.CompletedProcess(["neglm", *arguments], code, stdout.result(), stderr.result())
+        done = subprocess.CompletedProcess(["neglm", *arguments], code, stdout.result(), stderr.result())
+        return done, calls, kind
 
     def close(self) -> None:
         self._ask.close()

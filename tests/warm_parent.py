@@ -1,5 +1,6 @@
 """The process that commands are forked from: started by warm.py, asked through a socket."""
 
+import ctypes
 import gc
 import importlib
 import json
@@ -48,14 +49,27 @@ class Kernels:
                     kernel.compile(signature)
 
 
-def become_neglm(directory: str, arguments: list[str], seconds: int, pipes: list[int]) -> None:
+def become_neglm(
+    directory: str, arguments: list[str], seconds: int, fault: tuple[str, int] | None, pipes: list[int]
+) -> None:
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
         os.close(pipe)
     signal.alarm(seconds)
     os.chdir(directory)
     sys.argv = ["neglm", *arguments]
+    if fault is not None:
+        ctypes.CDLL(None).fault_arm(fault[0].encode(), fault[1])
     run_neglm()
+
+
+def answer(code: int, fault: tuple[str, int] | None) -> list[Any]:
+    """The exit code; and how many system calls were counted, and the name of the one that failed (faults/shim.c)."""
+    if fault is None:
+        return [code, 0, ""]
+    shim = ctypes.CDLL(None)
+    shim.fault_kind.restype = ctypes.c_char_p
+    return [code, shim.fault_calls(), shim.fault_kind().decode()]
 
 
 def serve(asked: socket.socket, largest: int) -> None:
@@ -71,11 +85,12 @@ def serve(asked: socket.socket, largest: int) -> None:
         child = os.fork()
         if child == 0:
             asked.close()
-            directory, arguments, seconds = json.loads(message)
-            become_neglm(directory, arguments, seconds, pipes)
+            directory, arguments, seconds, fault = json.loads(message)
+            become_neglm(directory, arguments, seconds, fault, pipes)
         for pipe in pipes:
             os.close(pipe)
-        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        asked.send(json.dumps(answer(code, json.loads(message)[-1])).encode())
 
 
 if __name__ == "__main__":

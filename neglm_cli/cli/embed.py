@@ -1,6 +1,5 @@
 """`neglm embed`: word vectors from text, or vectors for both sides of any table of pairs."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Literal
 
@@ -31,8 +30,8 @@ from neglm_cli.cli.options import (
     TrainingCorpus,
     VocabularyFile,
     one_blas_thread,
-    refuse_overwriting,
 )
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.claim import claimed
@@ -268,7 +267,6 @@ def embed(
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:
                 job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
-                _keep_inputs(output, [file["path"] for file in job.files])
                 if init is not None:
                     start_from(job, init)
                 summary = Run(job, output, checkpoint).train()
@@ -311,10 +309,5 @@ def _check_usage(
     if resume and output in STANDARD_OUTPUT:
         raise typer.BadParameter("--resume needs the name of the output that was being made: give it with --output.")
     implied = DEFAULT_VOCABULARY if vocab is None and pairs is None else None
-    _keep_inputs(output, [*corpus, vocab, implied, pairs, init])
-
-
-def _keep_inputs(output: str, inputs: Sequence[str | None]) -> None:
-    """Neither the output nor the state beside it may take the place of what is read."""
-    for written in (output, output + PARTIAL):
-        refuse_overwriting(written, [path for path in inputs if path])
+    state = output + PARTIAL
+    refuse_overwriting([output, state], [*corpus, vocab, implied, pairs, init], [state] if resume else [])

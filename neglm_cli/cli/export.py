@@ -6,7 +6,8 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table, refuse_overwriting
+from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
@@ -85,8 +86,7 @@ def export(
     if output is None:
         raise typer.BadParameter("name the file to write with --output, for example --output vectors.txt.")
     chosen = _form(output, form)
-    for file in files_of(output, chosen):
-        refuse_overwriting(file, [vectors])
+    refuse_overwriting(files_of(output, chosen), [vectors])
     console.announce_compiling()
     from neglm_cli.vectors import exported
     from neglm_cli.vectors.tables import load_vectors

@@ -6,10 +6,11 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, refuse_overwriting
+from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
-from neglm_cli.vectors.forms import ImportForm
+from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, beside
 
 
 @subcommand(
@@ -78,7 +79,7 @@ def import_(
     inputs = [path for path in (file, contexts, words) if path is not None]
     if inputs.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    refuse_overwriting(output, inputs)
+    refuse_overwriting([output], [*inputs, *(beside(path, WORDS_ENDING) for path in inputs)])
     console.announce_compiling()
     from neglm_cli.vectors import imported
 

@@ -32,7 +32,12 @@ ENVIRONMENT = (
     (
         "NEGLM_CACHE",
         "Directory for encoded copies of texts, 4 bytes a word; otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache. "
-        "Copies are checked before they are used, and can be deleted at any time.",
+        "Copies are checked before they are used, and can be deleted at any time: see neglm-cache(1).",
+    ),
+    (
+        "NEGLM_CACHE_LIMIT",
+        "Size that encoded copies may take together, such as 500M; otherwise 20G. Beyond it the least recently used "
+        "ones are removed.",
     ),
     ("TMPDIR", "Directory for what outgrows memory."),
     ("NO_COLOR", "If set, no colours."),

@@ -183,11 +183,5 @@ def memory_size(text: str) -> int:
     return size
 
 
-def refuse_overwriting(output: str, inputs: list[str]) -> None:
-    for path in inputs:
-        if os.path.isfile(path) and os.path.exists(output) and os.path.samefile(path, output):
-            raise typer.BadParameter(f"the output {output} is one of the inputs: name another with --output.")
-
-
 def machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

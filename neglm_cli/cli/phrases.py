@@ -18,9 +18,9 @@ from neglm_cli.cli.options import (
     Quiet,
     Threads,
     memory_size,
-    refuse_overwriting,
     thread_count,
 )
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
@@ -179,14 +179,12 @@ def phrases(
 
 def _check_outputs(output: str, listing: str | None, corpus: list[str]) -> None:
     """Say before the work what would go wrong at its end."""
-    refuse_overwriting(output, corpus)
     check_writable(output)
-    if listing is None:
-        return
-    refuse_overwriting(listing, corpus)
-    check_writable(listing)
-    if {output, listing} <= {*STANDARD_OUTPUT} or os.path.realpath(output) == os.path.realpath(listing):
-        raise typer.BadParameter("the text and the list of --list would go to the same place: name a file for one.")
+    if listing is not None:
+        check_writable(listing)
+        if {output, listing} <= {*STANDARD_OUTPUT} or os.path.realpath(output) == os.path.realpath(listing):
+            raise typer.BadParameter("the text and the list of --list would go to the same place: name a file for one.")
+    refuse_overwriting([output, listing], corpus)
 
 
 def _found(corpus: "Corpus", rule: "Rule", passes: int, threads: int, memory: int) -> tuple["Phrases", int, int]:

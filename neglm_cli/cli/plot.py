@@ -17,9 +17,9 @@ from neglm_cli.cli.options import (
     Quiet,
     Threads,
     one_blas_thread,
-    refuse_overwriting,
     thread_count,
 )
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.plot_drawings import curves, pmi_density, word_map
 from neglm_cli.cli.plot_follow import follow as follow_log
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile
@@ -169,7 +169,7 @@ def plot(
             kind = _kind(sources)
         _check_kind(kind, by, words, method, label)
         target = output or OUTPUTS[kind]
-        refuse_overwriting(target, [*files, pairs or STANDARD_STREAM])
+        refuse_overwriting([target], [*files, pairs])
         check_writable(target)
         if kind == CURVES:
             drawing = curves(sources, label, by or "words")

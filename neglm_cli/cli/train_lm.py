@@ -7,7 +7,7 @@ import typer
 from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import refuse_unfinished
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, refuse_unfinished
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     Cache,
@@ -21,6 +21,7 @@ from neglm_cli.cli.options import (
     find_gpu,
     one_blas_thread,
 )
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
 from neglm_cli.cli.train_lm_jobs import (
     new_job,
@@ -29,8 +30,8 @@ from neglm_cli.cli.train_lm_jobs import (
     settings_of,
     vectors_to_start_from,
 )
-from neglm_cli.cli.train_lm_run import Log, Run, as_text
-from neglm_cli.cli.train_lm_usage import check_usage, keep_inputs
+from neglm_cli.cli.train_lm_run import Log, Run, as_text, log_name
+from neglm_cli.cli.train_lm_usage import check_usage
 from neglm_cli.scale.agreement import at_first
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.claim import claimed
@@ -133,6 +134,8 @@ def train_lm(
     given = {name: value for name, value in given.items() if value is not None}
     words = {"min_count": min_count, "max_size": max_size}
     check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
+    read = [*(corpus or []), *(valid or []), vocab or DEFAULT_VOCABULARY, init_embeddings]
+    refuse_overwriting([model, model + PARTIAL, log_name(log)], read, [model + PARTIAL] if resume else [])
     if resume and init_embeddings is not None:
         raise typer.BadParameter("--resume has its vectors already: leave out --init-embeddings.")
     check_writable(model)
@@ -151,8 +154,6 @@ def train_lm(
             settings = settings_of(preset, given)
             counted = {"min_count": min_count or 1, "max_size": limit}
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
-            read = [file["path"] for file in [*texts.files, *texts.valid_files]]
-            keep_inputs(model, log, [*read, init_embeddings])
             if dry_run and ranks().size > 1:
                 raise typer.BadParameter("--dry-run is the work of one process: start it without mpirun.")
             if dry_run:

@@ -26,6 +26,11 @@ LOOK_EVERY = 0.2  # seconds, for signals
 RANK = "{rank}"  # in the name of a log
 
 
+def log_name(path: str | None) -> str | None:
+    """The file that this process would log to."""
+    return path and path.replace(RANK, str(console.rank or 0))
+
+
 class Log:
     """One JSON object per line and report; nothing without a path. If it cannot be written, training goes on. Of
     several processes the first one writes it, or each its own, if the name has a place for the rank."""
@@ -34,12 +39,12 @@ class Log:
         self._rank = {} if console.rank is None else {"rank": console.rank}
         self._file: IO[str] | None = None
         self._path = path
-        if path is not None and (not console.rank or RANK in path):
-            path = path.replace(RANK, str(console.rank or 0))
+        name = log_name(path)
+        if path is not None and name is not None and (not console.rank or RANK in path):
             try:
-                self._file = open(path, "a" if goes_on else "w", encoding="utf-8")  # noqa: SIM115
+                self._file = open(name, "a" if goes_on else "w", encoding="utf-8")  # noqa: SIM115
             except OSError as error:
-                raise write_error(path, error) from error
+                raise write_error(name, error) from error
 
     def write(self, record: dict[str, Any]) -> None:
         if self._file is not None:

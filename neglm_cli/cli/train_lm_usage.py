@@ -1,13 +1,11 @@
 """Which options of `neglm train-lm` go together."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import typer
 
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, has_vocabulary, state_beside
-from neglm_cli.cli.options import refuse_overwriting
+from neglm_cli.cli.corpora import PARTIAL, has_vocabulary, state_beside
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 MOST = 1000  # of a number that parameters start with, or that is added to scores
@@ -47,7 +45,6 @@ def check_usage(
         raise typer.BadParameter("--log needs the name of a file: standard output has the summary.")
     if log is not None and os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):
         raise typer.BadParameter("--log and --model are the same file: name another.")
-    keep_inputs(model, log, [*corpus, *valid, vocab, None if vocab else DEFAULT_VOCABULARY])
 
 
 def _check_numbers(given: dict[str, Any]) -> None:
@@ -60,10 +57,3 @@ def _check_numbers(given: dict[str, Any]) -> None:
     for name in ("log_z", "bias_init", "init", "init_output"):
         if not abs(given.get(name, 0)) <= MOST:
             raise typer.BadParameter(f"--{name.replace('_', '-')} must be a number from -{MOST} to {MOST}.")
-
-
-def keep_inputs(model: str, log: str | None, inputs: Sequence[str | None]) -> None:
-    """Neither the model nor what is written beside it may take the place of what is read."""
-    for written in (model, model + PARTIAL, log):
-        if written is not None:
-            refuse_overwriting(written, [path for path in inputs if path])

@@ -17,9 +17,9 @@ from neglm_cli.cli.options import (
     Quiet,
     Threads,
     memory_size,
-    refuse_overwriting,
     thread_count,
 )  # fmt: skip
+from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.errors import shown
 from neglm_cli.scale.launch import ranks
@@ -123,8 +123,7 @@ def vocab(
     path = ("vocab.txt" if text or word2vec else "vocab.safetensors") if output is None else output
     if corpus.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    if not merge:
-        refuse_overwriting(path, corpus)
+    refuse_overwriting([path], [] if merge else corpus, corpus if merge else [])
     budget = memory_size(memory)
     console.announce_compiling()
     processes = ranks()

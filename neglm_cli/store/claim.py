@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import is_place_for_file, write_error
+from neglm_cli.store.replacing import close, is_at
 
 
 @contextmanager
@@ -31,20 +33,34 @@ def claimed(path: str) -> Iterator[None]:
     finally:
         with suppress(OSError):
             lock.unlink()
-        os.close(descriptor)
+        close(descriptor)
 
 
 def _locked(lock: Path) -> int:
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except OSError:
+            if lock.is_symlink():
+                raise _in_the_way(lock) from None
+            raise
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size:  # a lock is empty: this is somebody's file
+            close(descriptor)
+            raise _in_the_way(lock)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(descriptor)
+            close(descriptor)
             raise
         except OSError:
             return descriptor  # a file system without locks: nobody is refused
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(lock), os.fstat(descriptor)):
-                return descriptor
-        os.close(descriptor)  # who had it has just removed it
+        if is_at(descriptor, lock):
+            return descriptor
+        close(descriptor)  # its owner has just removed it
+
+
+def _in_the_way(lock: Path) -> NeglmError:
+    return NeglmError(
+        f"{shown(str(lock))} is in the way: it is not a lock of neglm's; remove it, or name another output"
+    )

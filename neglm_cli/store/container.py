@@ -4,6 +4,7 @@ Both are done here, not by the `safetensors` package: that one writes metadata i
 from run to run; and a file is read once, so that the bytes that are used are those whose checksum was verified.
 """
 
+import fcntl
 import json
 import math
 import os
@@ -11,8 +12,9 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ import xxhash
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing
+from neglm_cli.store.replacing import is_at
 from neglm_cli.store.rules import SchemaError, UnknownNameError, quoted
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, LARGEST_HEADER, Tensor, tensors_of
 from neglm_cli.store.validation import Fields, check_contents, check_shapes, parse_fields, parse_json
@@ -155,14 +158,38 @@ def read_from(source: Readable, *kinds: str) -> Stored:
 
 
 def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
-    """The fields and the one tensor of a file, memory-mapped: nothing is read, so the checksum is not verified."""
+    """The fields and the one tensor of a file, memory-mapped after one pass over it that verifies the checksum.
+
+    The mapping keeps a shared lock on the file, which tells others that it is in use."""
     location = os.fspath(path)
-    with open(location, "rb") as file:
-        header = _read_header(file, shown(location), kind)
-    (entry,) = header.entries.values()
-    if entry.start == entry.end:
-        return header.fields, np.empty(0, entry.dtype)
-    return header.fields, np.memmap(location, entry.dtype, "r", len(header.raw) + entry.start, entry.shape)
+    name = shown(location)
+    try:
+        with open(location, "rb") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            header = _read_header(file, name, kind)
+            digest = xxhash.xxh3_128()
+            while block := file.read(READ_SIZE):
+                digest.update(block)
+            _verify_checksum(header, digest.digest(), name)
+            if not is_at(file.fileno(), Path(location)):
+                raise NeglmError(f"{name} was replaced while it was read; make it again")
+            (entry,) = header.entries.values()
+            if entry.start == entry.end:
+                return header.fields, np.empty(0, entry.dtype)
+            return header.fields, np.memmap(file, entry.dtype, "r", len(header.raw) + entry.start, entry.shape)
+    except OSError as error:
+        raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
+
+
+def read_fields(path: str | os.PathLike[str]) -> Fields:
+    """The fields of a file, from its header alone: the checksum is not verified."""
+    location = os.fspath(path)
+    try:
+        with open(location, "rb") as file:
+            return _read_header(file, shown(location)).fields
+    except OSError as error:
+        raise NeglmError(f"cannot read {shown(location)}: {error.strerror or error}") from error
 
 
 def is_stored(path: str | os.PathLike[str]) -> bool:

@@ -1,15 +1,15 @@
 """Output files are there whole or not at all: written beside their place, fsynced, then renamed."""
 
 import errno
+import io
 import os
-import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import BinaryIO
 
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.replacing import NamedFile, Replacement, place
 
 STANDARD_STREAM = "-"
 STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
@@ -40,65 +40,64 @@ def check_writable(path: str) -> None:
         raise write_error(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
 
 
+class _Stream:
+    """Standard output, a device, a pipe or another program's open file: written to, with nothing to rename."""
+
+    def __init__(self, file: BinaryIO, owned: bool) -> None:
+        self.file = file
+        self._owned = owned
+
+    def finish(self) -> None:
+        self.file.flush()
+
+    def close(self) -> None:
+        if self._owned:
+            with suppress(OSError):
+                self.file.close()
+
+
 @contextmanager
 def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[BinaryIO]:
     """A file to write to, which takes its name only when all has gone well. `-` is standard output."""
-    name = os.fspath(path)
+    with _writing([os.fspath(path)], binary) as (file,):
+        yield file
+
+
+@contextmanager
+def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Two files that belong together: both take their names, or neither."""
+    with _writing([path, other], binary) as (first, second):
+        yield first, second
+
+
+@contextmanager
+def _writing(names: list[str], binary: bool) -> Iterator[list[BinaryIO]]:
+    try:
+        with ExitStack() as stack:
+            outputs = [stack.enter_context(closing(_opened(name, binary))) for name in names]
+            yield [output.file for output in outputs]
+            for output in outputs:
+                output.finish()
+            place([output for output in outputs if isinstance(output, Replacement)])
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise write_error(error.filename if error.filename in names else names[0], error) from error
+
+
+def _opened(name: str, binary: bool) -> _Stream | Replacement:
     if name in STANDARD_OUTPUT:
         if binary and sys.stdout.isatty():
             raise NeglmError(
                 "refusing to write a binary file to the terminal: redirect it, or name a file with --output"
             )
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
+        return _Stream(sys.stdout.buffer, owned=False)
     try:
         if not name or os.path.isdir(name) or name.endswith(os.sep):
             raise NeglmError(f"cannot write {shown(name)}: that is not the name of a file")
-        if not is_place_for_file(name):
-            with open(name, "ab") as device:  # /dev/null, a pipe, another's open file: nothing to rename
-                yield device
-        else:
-            yield from _replacing(Path(os.path.realpath(name)))  # a symbolic link stays one
-    except BrokenPipeError:
-        raise
+        if is_place_for_file(name):
+            return Replacement(name)
+        descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        return _Stream(io.BufferedWriter(NamedFile(descriptor, "w", name)), owned=True)
     except OSError as error:
         raise write_error(name, error) from error
-
-
-@contextmanager
-def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Two files that belong together: neither takes its name before both are safely on the disk."""
-    with writing(other, binary) as second, writing(path, binary) as first:
-        yield first, second
-        for file, name in ((first, path), (second, other)):
-            file.flush()
-            if is_place_for_file(name):  # pipes and devices cannot be synced
-                os.fsync(file.fileno())
-
-
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.incomplete")
-    try:
-        with open(temporary, "w+b") as file:
-            if target.exists():
-                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        _sync_directory(target.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the renaming itself durable; not every system can open a directory."""
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

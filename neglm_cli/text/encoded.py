@@ -4,9 +4,9 @@ The trainers see only `EncodedCorpus`: its length, and cursors that start anywhe
 are in the sequence as the id of `<eos>`, so a walk over it is a walk over sentences.
 
 Behind it is a memory-mapped copy of the ids in a cache directory. It is made once and used again only for the
-same corpus and the same vocabulary. With no cache directory a plain file is read as text, each cursor
-encoding what it needs; what cannot be read twice (a pipe) or from the middle (a compressed file) goes to a
-temporary copy.
+same corpus and the same vocabulary, after its checksum has been verified; a damaged one is made again. With no
+cache directory a plain file is read as text, each cursor encoding what it needs; what cannot be read twice (a pipe)
+or from the middle (a compressed file) goes to a temporary copy.
 """
 
 import os
@@ -24,6 +24,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import cache_home
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.cache import LIMIT_VARIABLE, make_room, mark_used, size_limit
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.remembered import fingerprint, path_relative_to
@@ -74,8 +75,8 @@ def open_encoded(
 class MappedCorpus:
     """Ids in a memory-mapped file."""
 
-    def __init__(self, path: Path, vocabulary_size: int) -> None:
-        _, self._ids = container.map_tensor(path, KIND)
+    def __init__(self, path: Path, ids: np.ndarray, vocabulary_size: int) -> None:
+        self._ids = ids
         self._path = path
         self._vocabulary_size = vocabulary_size
         self.length = len(self._ids)
@@ -85,7 +86,7 @@ class MappedCorpus:
 
     def read(self, start: int, stop: int) -> np.ndarray:
         ids = np.array(self._ids[start:stop])
-        # The copy is not read through before use, so what is used is checked: a kernel trusts every id.
+        # The checksum tells damage, not mischief, and a kernel trusts every id.
         if len(ids) and (ids.min() < 0 or ids.max() >= self._vocabulary_size):
             raise NeglmError(f"{self._path} is damaged: it has ids that are no words; delete it, and it is made again")
         return ids
@@ -105,24 +106,40 @@ class MappedCursor:
 def _cached(
     corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, cache: Path, announce: Announce
 ) -> MappedCorpus:
-    path = cache / _copy_name(corpus, vocabulary)
-    if path.exists():
+    path, limit = cache / _copy_name(corpus, vocabulary), size_limit()
+    ids = _usable(path, corpus, vocabulary, threads, announce)
+    if ids is None:
         try:
-            fields, _ = container.map_tensor(path, KIND)
-            if _made_from(fields, corpus, vocabulary, threads):
-                announce(f"using the encoded copy {path} ({path.stat().st_size:,} bytes)")
-                return MappedCorpus(path, len(vocabulary))
-            announce("the corpus or the vocabulary has changed: its encoded copy is made again")
-        except NeglmError as error:
-            announce(f"{error}: it is made again")
+            cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NeglmError(
+                f"cannot make the cache directory {cache}: {error.strerror}; name another, or use none"
+            ) from error
+        _write_copy(corpus, vocabulary, encoder, threads, path, announce)
+        _, ids = container.map_tensor(path, KIND)
+        if removed := make_room(cache, limit, keep=path):
+            announce(
+                f"removed {len(removed)} encoded copies that were not used for long, {sum(c.size for c in removed):,} "
+                f"bytes: {LIMIT_VARIABLE} is {limit:,}"
+            )
+    mark_used(path)
+    return MappedCorpus(path, ids, len(vocabulary))
+
+
+def _usable(path: Path, corpus: Corpus, vocabulary: Alphabet, threads: int, announce: Announce) -> np.ndarray | None:
+    """The ids of the copy at this path, if it is there, undamaged, and of this corpus."""
+    if not path.exists():
+        return None
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NeglmError(
-            f"cannot make the cache directory {cache}: {error.strerror}; name another, or use none"
-        ) from error
-    _write_copy(corpus, vocabulary, encoder, threads, path, announce)
-    return MappedCorpus(path, len(vocabulary))
+        fields, ids = container.map_tensor(path, KIND)
+    except NeglmError as error:
+        announce(f"{str(error).removesuffix('; make it again')}: this encoded copy is made again")
+        return None
+    if not _made_from(fields, corpus, vocabulary, threads):
+        announce("the corpus or the vocabulary has changed: its encoded copy is made again")
+        return None
+    announce(f"using the encoded copy {path} ({ids.nbytes:,} bytes)")
+    return ids
 
 
 def _temporary(
@@ -133,7 +150,7 @@ def _temporary(
     try:
         path = directory / "corpus.ids"
         _write_copy(corpus, vocabulary, encoder, threads, path, announce)
-        mapped = MappedCorpus(path, len(vocabulary))
+        mapped = MappedCorpus(path, container.map_tensor(path, KIND)[1], len(vocabulary))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -1,12 +1,14 @@
 """The corpus that a file remembers: where it is, and whether it is still the same."""
 
 import os
+import stat
 from collections.abc import Sequence
 from typing import Any
 
 import xxhash
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.store.container import is_stored, read_fields
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.parallel import ordered_map
@@ -60,11 +62,28 @@ def reopen(files: Sequence[dict[str, Any]], home: str, threads: int, what: str =
     return corpus
 
 
-def corpus_state(file: dict[str, Any]) -> str:
-    """`there`, `gone` or `changed`, as far as a look at the file's size can tell; nothing is read."""
+def remembered_paths(home: str) -> list[str]:
+    """The texts that the file `home` was made from or validated on; none if it is no file of neglm's.
+
+    A look at its header: whether the file is sound will show when it is read."""
     try:
-        return "there" if os.stat(file["path"]).st_size == file["size"] else "changed"
-    except OSError:
+        if not os.path.isfile(home) or not is_stored(home):
+            return []
+        fields = read_fields(home)
+        stored = [file["path"] for name in ("corpus", "validation") for file in fields.get(name, [])]
+        return [path for each in stored if (path := path_from(home, each))]
+    except (NeglmError, OSError, TypeError, KeyError):
+        return []
+
+
+def corpus_state(file: dict[str, Any]) -> str:
+    """`there`, `gone` or `changed`, as far as a look at the file's size can tell; nothing is read.
+
+    Only a regular file is there: reading a device or a pipe that a stranger's file names might never end."""
+    try:
+        status = os.stat(file["path"])
+        return "there" if stat.S_ISREG(status.st_mode) and status.st_size == file["size"] else "changed"
+    except (OSError, ValueError):  # or it is no path at all
         return "gone"
 
 

@@ -90,3 +90,27 @@ def test_what_is_no_file_has_no_lock(workplace: Path) -> None:
 def test_a_directory_that_is_not_there(workplace: Path) -> None:
     with pytest.raises(NeglmError, match="cannot write none/model"), claimed("none/model"):
         pass
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "directory", "text"])
+def test_a_lock_is_an_empty_regular_file(workplace: Path, kind: str) -> None:
+    """Anything else of its name was put there by others: it is neither followed nor removed."""
+    lock, text = Path(".model.lock"), Path("text")
+    text.write_bytes(b"precious")
+    match kind:
+        case "link":
+            lock.symlink_to(text)
+        case "dangling link":
+            lock.symlink_to("nothing")
+        case "pipe":
+            os.mkfifo(lock)
+        case "directory":
+            lock.mkdir()
+        case "text":
+            os.link(text, lock)
+    before = os.lstat(lock)
+    with pytest.raises(NeglmError, match=r"\.model\.lock is in the way|Is a directory"), claimed("model"):
+        pass
+    assert os.path.samestat(before, os.lstat(lock))
+    assert text.read_bytes() == b"precious"
+    assert not os.path.exists("nothing")

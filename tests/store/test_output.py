@@ -1,7 +1,11 @@
+import errno
+import fcntl
 import os
 import resource
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +107,99 @@ def test_another_programs_open_file_is_added_to(workplace: Path) -> None:
         log.seek(0, os.SEEK_END)
         log.write(b"after")
     assert Path("log").read_bytes() == b"before middle after"
+
+
+KILLED = """
+import errno
+import fcntl
+import os
+from neglm_cli.store.output import writing
+with writing("file") as file:
+    file.write(b"x")
+    file.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def hidden() -> list[str]:
+    return [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(workplace: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == -signal.SIGKILL
+    assert len(hidden()) == 1
+    with writing("other"):
+        pass
+    assert len(hidden()) == 1
+    with writing("file") as file:
+        file.write(b"new")
+    assert sorted(os.listdir()) == ["file", "other"]
+
+
+def test_writers_at_work_leave_each_others_files_alone(workplace: Path) -> None:
+    with writing("file") as one:
+        with writing("file") as two, writing("file.b") as three:
+            one.write(b"one")
+            two.write(b"two")
+            three.write(b"three")
+            assert len(hidden()) == 3
+        assert Path("file").read_bytes() == b"two"
+    assert Path("file").read_bytes() == b"one"
+    assert Path("file.b").read_bytes() == b"three"
+    assert hidden() == []
+
+
+def test_a_file_that_is_taken_for_abandoned_before_it_is_locked(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer comes between the creation and the lock, and removes it: it is made again."""
+    flock = fcntl.flock
+    removed: list[str] = []
+
+    def late(descriptor: int, how: int) -> None:
+        if not removed:
+            removed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+            os.unlink(removed[0])
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with writing("file") as file:
+        file.write(b"new")
+    assert removed
+    assert os.listdir() == ["file"]
+    assert Path("file").read_bytes() == b"new"
+
+
+def test_without_locks_nothing_is_removed(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == -signal.SIGKILL
+
+    def none(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with writing("file") as file:
+        file.write(b"new")
+    assert Path("file").read_bytes() == b"new"
+    assert len(hidden()) == 1
+
+
+def test_names_like_those_of_temporary_files_are_not_touched(workplace: Path) -> None:
+    names = [".file.0123456789abcdef.incomplete", ".file.12.incomplete", ".file.incomplete", ".file.b.incomplete"]
+    Path("precious").write_bytes(b"precious")
+    os.symlink("precious", names[0])
+    for name in names[1:]:
+        Path(name).touch()
+    with writing("file"):
+        pass
+    assert sorted(os.listdir()) == sorted([*names, "file", "precious"])
+    assert Path("precious").read_bytes() == b"precious"
+
+
+def test_nobody_can_lay_a_link_where_a_temporary_file_will_be(workplace: Path) -> None:
+    """Its name cannot be guessed, and a file that exists, or a link, is not opened."""
+    with writing("file"):
+        (first,) = hidden()
+    with writing("file"):
+        (second,) = hidden()
+    assert first != second
+    assert str(os.getpid()) not in first.split(".")

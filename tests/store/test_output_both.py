@@ -2,6 +2,11 @@
 
 import errno
 import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,3 +51,99 @@ def test_one_of_them_may_be_a_device(workplace: Path) -> None:
         one.write(b"1")
         two.write(b"2")
     assert Path("two").read_bytes() == b"2"
+
+
+def states(*names: str) -> list[bytes | None]:
+    return [Path(name).read_bytes() if os.path.exists(name) else None for name in names]
+
+
+@pytest.mark.parametrize("old", ["", "one", "two", "one two"])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_a_rename_that_fails_is_undone(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, old: str, failing: int
+) -> None:
+    """Whichever of the renames it is, and whichever of the two files was there before."""
+    for name in old.split():
+        Path(name).write_bytes(b"old")
+    before = states("one", "two")
+    calls: list[str] = []
+    for rename in ("rename", "replace"):
+        original = getattr(os, rename)
+
+        def late(source: str, target: str, original: Callable[[str, str], None] = original) -> None:
+            calls.append(target)
+            if len(calls) == failing:
+                raise OSError(errno.EIO, "Input/output error")
+            original(source, target)
+
+        monkeypatch.setattr(os, rename, late)
+    wanted = 2 + len(old.split())
+    if failing <= wanted:
+        with pytest.raises(NeglmError, match="cannot write one: Input/output error; nothing was changed"):
+            write_both()
+        assert states("one", "two") == before
+    else:
+        write_both()
+        assert states("one", "two") == [b"1", b"2"]
+    assert sorted(os.listdir()) == sorted(old.split() if failing <= wanted else ["one", "two"])
+
+
+def write_both() -> None:
+    with writing_both("one", "two") as (one, two):
+        one.write(b"1")
+        two.write(b"2")
+
+
+def test_what_cannot_be_undone_is_said(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        Path(name).write_bytes(b"old")
+
+    def broken(source: str, target: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    rename = os.rename
+
+    def only_aside(source: str, target: str) -> None:
+        (rename if str(target).endswith(".replaced") else broken)(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", only_aside)
+        patch.setattr(os, "replace", broken)
+        with pytest.raises(NeglmError, match="cannot write one: Input/output error; and undoing it failed") as caught:
+            write_both()
+    sentence = str(caught.value)
+    assert "nothing was changed" not in sentence
+    asides = re.findall(r"[^ ]*\.replaced", sentence)
+    assert [Path(aside).read_bytes() for aside in asides] == [b"old", b"old"]
+    write_both()
+    assert states("one", "two") == [b"1", b"2"]
+    assert sorted(os.listdir()) == ["one", "two"]
+
+
+KILLED = """
+import os
+from neglm_cli.store.output import writing_both
+rename, renamed = os.rename, []
+def killed(source, target):
+    rename(source, target)
+    renamed.append(target)
+    if len(renamed) == {}:
+        os.kill(os.getpid(), 9)
+os.rename = killed
+with writing_both("one", "two") as (one, two):
+    one.write(b"1")
+    two.write(b"2")
+"""
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_kill_between_renames_leaves_no_new_file_beside_an_old_one(workplace: Path, after: int) -> None:
+    for name in ("one", "two"):
+        Path(name).write_bytes(b"old")
+    assert subprocess.run([sys.executable, "-c", KILLED.format(after)]).returncode == -signal.SIGKILL
+    left = {content for content in states("one", "two") if content is not None}
+    assert left != {b"old", b"2"}
+    assert left != {b"old", b"1"}
+    write_both()
+    assert states("one", "two") == [b"1", b"2"]
+    assert sorted(os.listdir()) == ["one", "two"]

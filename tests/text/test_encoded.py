@@ -177,14 +177,33 @@ def test_a_damaged_copy_is_made_again(workplace: Path, told: Told) -> None:
     assert "is cut short" in told[1]
 
 
+def test_a_copy_with_other_ids_than_its_checksum_says_is_made_again(workplace: Path, told: Told) -> None:
+    """All of its ids are words: only the checksum tells."""
+    vocabulary = vocabulary_of(TEXT, directory=workplace)
+    cache = workplace / "cache"
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    (copy,) = cache.iterdir()
+    whole = copy.read_bytes()
+    copy.write_bytes(whole[:-4] + (3).to_bytes(4, "little"))
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    assert everything(encoded) == expected_ids(TEXT, vocabulary)
+    assert copy.read_bytes() == whole
+    assert told[1].endswith("is damaged: its checksum does not match its contents: this encoded copy is made again")
+
+
 @pytest.mark.parametrize("bad", [-1, 8, 2**31 - 1])
 def test_ids_that_are_no_words_never_reach_a_kernel(workplace: Path, told: Told, bad: int) -> None:
+    """In a copy that somebody has written with a checksum that fits."""
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     assert len(vocabulary) == 8
     cache = workplace / "cache"
     open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
     (copy,) = cache.iterdir()
-    copy.write_bytes(copy.read_bytes()[:-4] + bad.to_bytes(4, "little", signed=True))
+    stored = container.read(copy)
+    common = ("checksum", "format", "format_version", "kind", "tool_version")
+    fields = {name: value for name, value in stored.fields.items() if name not in common}
+    ids = np.append(stored.tensors["ids"][:-1], np.int32(bad))
+    container.write(copy, "encoded corpus", fields, {"ids": ids})
     encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
     encoded.cursor(0).take(3)
     with pytest.raises(NeglmError, match="ids that are no words; delete it"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.text.fingerprint import combine
 from neglm_cli.text.remembered import path_from, path_relative_to, reopen
 from neglm_cli.text.vocabulary import Vocabulary
 from tests.text.making import vocabulary_of
@@ -82,3 +83,19 @@ def test_a_corpus_that_is_a_link_keeps_its_name(workplace: Path) -> None:
     Path("real").mkdir()
     Path("link").symlink_to("real/text")
     assert path_relative_to("vocab", "link") == "link"
+
+
+@pytest.mark.parametrize("what", ["device", "pipe", "link to a device", "directory"])
+def test_only_regular_files_are_read_unless_the_user_names_them(workplace: Path, what: str) -> None:
+    """A stranger's vocabulary may name anything as its corpus: it is not opened."""
+    path = "/dev/zero" if what == "device" else "corpus"
+    match what:
+        case "pipe":
+            os.mkfifo(path)
+        case "link to a device":
+            os.symlink("/dev/zero", path)
+        case "directory":
+            os.mkdir(path)
+    file = {"path": path, "size": os.stat(path).st_size, "fingerprint": combine([])}
+    with pytest.raises(NeglmError, match="the corpus of vocab, has changed: name a corpus"):
+        reopen([file], "vocab", 1)

@@ -1,0 +1,75 @@
+"""The directory of encoded copies: what is in it, and how it is kept below its size limit.
+
+A copy counts as used when it is opened: its modification time is set then, because many file systems don't keep
+access times. The mapping of a copy holds a shared lock on it (`container.map_tensor`), so a copy that a process is
+training on is never removed.
+"""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.replacing import INCOMPLETE, remove_abandoned, remove_unlocked
+
+LIMIT_VARIABLE = "NEGLM_CACHE_LIMIT"
+DEFAULT_LIMIT = "20G"
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+COPY_NAME = re.compile(r".*-[0-9a-f]{16}\.ids", re.DOTALL)
+
+
+class Copy(NamedTuple):
+    path: Path
+    size: int  # bytes
+    used: float  # seconds since 1970
+
+
+def size_limit() -> int:
+    """The bytes that all copies together may take, from the environment."""
+    text = os.environ.get(LIMIT_VARIABLE) or DEFAULT_LIMIT
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+    if not match:
+        raise NeglmError(f"{LIMIT_VARIABLE}={text} is not a size such as 500M or 20G: change it, or unset it")
+    return int(float(match[1]) * UNITS[match[2].upper()])
+
+
+def copies(directory: Path) -> list[Copy]:
+    """The encoded copies in the directory, the least recently used first."""
+    found = []
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            if COPY_NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    found.append(Copy(Path(entry.path), status.st_size, status.st_mtime))
+    return sorted(found, key=lambda copy: (copy.used, copy.path))
+
+
+def mark_used(path: Path) -> None:
+    with suppress(OSError):  # another user's cache: then it is not ours to clean, either
+        os.utime(path)
+
+
+def make_room(directory: Path, limit: int, keep: Path) -> list[Copy]:
+    """Remove the least recently used copies until the rest fits the limit; never `keep`, nor one in use.
+
+    Returns what was removed."""
+    remove_abandoned(directory, INCOMPLETE)
+    present = copies(directory)
+    excess = sum(copy.size for copy in present) - limit
+    removed = []
+    for copy in present:
+        if excess <= 0:
+            break
+        if copy.path != keep and remove_unlocked(copy.path):
+            removed.append(copy)
+            excess -= copy.size
+    return removed
+
+
+def clear(directory: Path) -> list[Copy]:
+    """Remove all copies that are not in use, and what killed processes have left. Returns the copies removed."""
+    remove_abandoned(directory, INCOMPLETE)
+    return [copy for copy in copies(directory) if remove_unlocked(copy.path)]

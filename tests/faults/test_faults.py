@@ -1,0 +1,240 @@
+"""Every system call that a command makes on its files fails once: the command does what it should, or says in one
+sentence why not, and nothing is lost, half-written or left behind.
+
+`make test` tries some of the calls, `make check` (FAULTS=all) each of them.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from neglm_cli.store import container
+from tests.conftest import users_environment
+from tests.warm import Warm
+
+SHIM = Path(__file__).with_name("shim.c")
+STRIDE = 1 if os.environ.get("FAULTS") == "all" else 9  # every so many-th call fails
+SMALL = "--hidden 4 --k 2 --epochs 2 --batch 2 --bptt 5 --threads 1 --valid other.txt --log log"
+TINY = "--size 4 --min-count 1 --iter 1 --threads 1"
+REMOVALS = ("unlink", "rmdir")
+TEXT = "the king of new york saw the queen\na man in new york saw a king\n"
+MADE = (
+    "vocab other.txt -o vocab2.safetensors",
+    "vocab other.txt --text -o vocab2.txt",
+    "vocab other.txt -o merged.safetensors",
+    "embed other.txt --size 3 --min-count 1 --iter 1 --threads 1 --no-cache -o old",
+    "vocab corpus.txt",
+    "phrases other.txt -o joined.txt --list list.tsv --min-count 2 --threshold 0",
+    "phrases other.txt -o joined.gz",
+    "embed --size 4 --min-count 1 --iter 2 --threads 1 --no-cache",
+    "export old --form text -o words.vec",
+    "export old -o matrix.npy",
+    "export old -o words.tsv",
+    "export -o given.bin",
+    "export -o given.npy",
+    "plot old -o map.svg",
+    f"train-lm other.txt --model model2.safetensors --no-cache {SMALL}",
+)
+COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
+
+
+class Case(NamedTuple):
+    command: str
+    outputs: tuple[str, ...]  # files that belong together
+
+
+CASES = {
+    "vocab": Case("vocab corpus.txt -o vocab2.safetensors", ("vocab2.safetensors",)),
+    "vocab as text": Case("vocab corpus.txt --text -o vocab2.txt", ("vocab2.txt",)),
+    "merge": Case("vocab --merge vocab.safetensors -o merged.safetensors", ("merged.safetensors",)),
+    "phrases": Case(
+        "phrases corpus.txt -o joined.txt --list list.tsv --min-count 2 --threshold 0", ("joined.txt", "list.tsv")
+    ),
+    "phrases compressed": Case("phrases corpus.txt -o joined.gz", ("joined.gz",)),
+    "embed": Case(f"embed {TINY} -o vectors2.safetensors", ("vectors2.safetensors",)),
+    "embed without a cache": Case(f"embed corpus.gz {TINY} --no-cache -o vectors3", ("vectors3",)),
+    "train-lm": Case(f"train-lm --model model2.safetensors {SMALL}", ("model2.safetensors",)),
+    "resume": Case("train-lm --resume --model model2.safetensors --log log", ("model2.safetensors",)),
+    "export": Case("export -o words.vec", ("words.vec",)),
+    "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
+    "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
+    "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
+    "import npy": Case("import given.npy -o imported.safetensors", ("imported.safetensors",)),
+    "plot": Case("plot vectors.safetensors -o map.svg", ("map.svg",)),
+}  # fmt: skip
+
+
+class Place:
+    """A directory for commands, with a cache and a temporary directory in it, that can be put back as it was."""
+
+    def __init__(self, root: Path, shim: Path) -> None:
+        self.root = root
+        self._before = root.with_name(f"{root.name}-before")
+        self.work, self.cache, self.temporary = (root / name for name in ("work", "cache", "tmp"))
+        for directory in (self.work, self.cache, self.temporary):
+            directory.mkdir()
+        environment = {"LD_PRELOAD": str(shim), "NEGLM_CACHE": str(self.cache), "TMPDIR": str(self.temporary)}
+        self._warm = Warm(users_environment() | environment)
+
+    def run(self, command: str, failing: int = 0) -> tuple["subprocess.CompletedProcess[bytes]", int, str]:
+        """Also the number of calls, and the name of the one that has failed."""
+        return self._warm.run_with_fault(command.split(), self.work, (str(self.root), failing))
+
+    def works(self, command: str) -> None:
+        done, _, _ = self.run(command)
+        assert done.returncode == 0, (command, done.stderr.decode())
+
+    def keep(self) -> None:
+        """What is there now is what `restore` restores."""
+        shutil.rmtree(self._before, ignore_errors=True)
+        shutil.copytree(self.root, self._before)
+
+    def restore(self) -> None:
+        for directory in (self.work, self.cache, self.temporary):
+            shutil.rmtree(directory)
+            shutil.copytree(self._before / directory.name, directory)
+
+    def files(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.work.iterdir()}
+
+    def hidden(self) -> list[str]:
+        places = (self.work, self.cache)
+        return sorted(path.name for place in places for path in place.iterdir() if path.name.startswith("."))
+
+    def leftovers(self) -> list[str]:
+        return [*self.hidden(), *(path.name for path in self.temporary.iterdir())]
+
+    def close(self) -> None:
+        self._warm.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or not os.path.exists("/proc/self/fd"):
+        pytest.skip("needs a C compiler and Linux")
+    shim = tmp_path_factory.mktemp("shim") / "shim.so"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", shim, SHIM, "-ldl"], check=True)
+    made = Place(tmp_path_factory.mktemp("faults"), shim)
+    (made.work / "corpus.txt").write_text(TEXT * 20)
+    (made.work / "other.txt").write_text("the queen of york saw a man\n" * 20)
+    with open(made.work / "corpus.gz", "wb") as file:
+        subprocess.run(["gzip", "--no-name", "--stdout", made.work / "corpus.txt"], stdout=file, check=True)
+    for command in MADE:
+        made.works(command)
+    for copy, original in COPIED.items():
+        shutil.copyfile(made.work / original, made.work / copy)
+    made.keep()
+    yield made
+    made.close()
+
+
+def interrupted(place: Place) -> None:
+    """Leave the state of a training: its model could not be written at the end."""
+    _, calls, _ = place.run(CASES["train-lm"].command)
+    for failing in range(calls, 0, -1):
+        place.restore()
+        place.run(CASES["train-lm"].command, failing)
+        if (place.work / "model2.safetensors.partial").exists():
+            return
+    raise AssertionError("no training was cut short")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_call_fails_once(place: Place, name: str) -> None:
+    case = CASES[name]
+    place.restore()
+    if name == "resume":
+        interrupted(place)
+    elif name == "plot":
+        pytest.importorskip("matplotlib")
+    start = Start(place)
+    try:
+        done, calls, _ = place.run(case.command)
+        assert done.returncode == 0, done.stderr.decode()
+        new = {output: place.files()[output] for output in case.outputs}
+        assert all(new[output] != start.files[output] for output in case.outputs if name != "resume")
+        assert not place.leftovers()
+        first = 1 + list(CASES).index(name) % STRIDE
+        wrong = []
+        for failing in range(first, calls + 1, STRIDE):
+            start.restore()
+            try:
+                check(place, case, failing, start.files, new)
+            except AssertionError as error:
+                wrong.append(f"call {failing} of {calls}: {error}")
+        assert not wrong, "\n".join([f"neglm {case.command}", *wrong])
+    finally:
+        start.close()
+
+
+class Start:
+    """What is there before each run of a case."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.files = place.files()
+        self._cache = {path.name: path.read_bytes() for path in place.cache.iterdir()}
+
+    def restore(self) -> None:
+        for directory, contents in ((self._place.work, self.files), (self._place.cache, self._cache)):
+            for path in directory.iterdir():
+                if path.name not in contents:
+                    path.unlink()
+            for name, data in contents.items():
+                path = directory / name
+                if not path.exists() or path.read_bytes() != data:
+                    path.write_bytes(data)
+        for path in self._place.temporary.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def close(self) -> None:
+        self._place.restore()
+
+
+def check(place: Place, case: Case, failing: int, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    done, _, kind = place.run(case.command, failing)
+    said = done.stderr.decode()
+    assert kind, "it was not made"
+    assert "unexpected" not in said, (kind, said)
+    assert "Traceback" not in said, (kind, said)
+    sentences = [line for line in said.splitlines() if line.startswith("neglm: ")]
+    assert done.returncode in (0, 1), (kind, done.returncode, said)
+    assert len(sentences) == done.returncode, (kind, said)
+    files = place.files()
+    state = "model2.safetensors.partial"
+    found = {output: files.get(output) for output in case.outputs}
+    assert found in (new, {output: old[output] for output in case.outputs}), (kind, said, "outputs do not agree")
+    if done.returncode == 0:
+        assert found == new, (kind, said, "not written")
+    elif "nothing was changed" in said and state not in files:
+        assert found != new, (kind, said, "it was changed")
+    for name, data in old.items():
+        if name == "log":
+            assert files[name].startswith(data) or case.command.startswith("train-lm --model"), (kind, "log")
+        elif name not in (*case.outputs, state):
+            assert files[name] == data, (kind, name, "changed")
+    assert set(files) - set(old) <= {state} or kind in REMOVALS, (kind, said, set(files) - set(old))
+    if state in files:
+        container.read(place.work / state)
+    assert not place.leftovers() or kind in REMOVALS, (kind, said, place.leftovers())
+    again(place, case, new, state in files)
+
+
+def again(place: Place, case: Case, new: dict[str, bytes], is_unfinished: bool) -> None:
+    """A run without faults makes what the first should have made, and removes what it has left."""
+    for path in place.temporary.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if is_unfinished:
+        place.works(CASES["resume"].command)
+    elif case is CASES["resume"]:  # it has finished: there is nothing to go on with
+        return
+    else:
+        place.works(case.command)
+    assert {output: place.files()[output] for output in case.outputs} == new
+    assert not place.leftovers(), place.leftovers()
