@@ -1,6 +1,7 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -184,8 +185,10 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
         "cut_tokens": vocabulary.cut_tokens,
         "coverage": vocabulary.coverage,
         "most_frequent": [
-            [vocabulary[i].decode(errors="backslashreplace"), int(vocabulary.counts[i])]
-            for i in range(min(top, len(vocabulary)))
+            [str(vocabulary.words[start:end].data, "utf-8", "backslashreplace"), count]  # of a huge word, only one copy
+            for (start, end), count in zip(
+                pairwise(vocabulary.offsets[: top + 1].tolist()), vocabulary.counts[:top].tolist(), strict=True
+            )
         ],
     }
 

@@ -67,11 +67,11 @@ class _Counter:
         table, scratch = self.free.get()
         try:
             words, lines = table.count_text(block.text, block.length, scratch)
+            block.text = np.empty(0, np.uint8)  # only its numbers are needed from here
             if table.memory > self.local_memory:
                 self.pour(table)
         finally:
             self.free.put((table, scratch))
-        block.text = block.text[:0]  # only its numbers are needed from here
         return block, words, lines
 
     def pour(self, table: WordTable) -> None:

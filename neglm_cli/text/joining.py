@@ -15,6 +15,7 @@ from neglm_cli.text.table import ONE, SEED, Seed
 from neglm_cli.text.tokens import split, word_arrays
 
 UNKNOWN_WORD, LINE_END, NOTHING = -1, -2, -3  # in place of ids
+NEWLINE = b"\n"
 FREE = -1  # a slot without a pair
 
 
@@ -151,13 +152,17 @@ class Scribe:
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = np.frombuffer(delimiter, np.uint8).copy()
         self._arrays = word_arrays()
-        self.space = b""  # white space behind the last word, which the next one may be glued to
+        self.space = bytearray()  # white space behind the last word, which the next one may be glued to
 
-    def write(self, text: np.ndarray, length: int, glued: np.ndarray) -> list[bytes | memoryview]:
+    def write(self, text: np.ndarray, length: int, glued: np.ndarray) -> list[bytes | bytearray | memoryview]:
         """What to write for a block of text; the white space at its end waits for the next one."""
+        if not len(glued):
+            self.space += text[:length].data
+            known = max(self.space.rfind(NEWLINE), 0)  # a phrase goes over no end of line; the last one may be left out
+            white, self.space = self.space[:known], self.space[known:]
+            return [white]
         out = np.empty(length + int(np.count_nonzero(glued)) * len(self._delimiter), np.uint8)
         written, end = write_joined(text, length, glued, self._delimiter, out, *self._arrays)
-        before = b"" if len(glued) and glued[0] else self.space
-        rest = text[end:length].tobytes()
-        self.space = rest if len(glued) else self.space + rest
-        return [before, out[:written].data] if len(glued) else []
+        before = b"" if glued[0] else self.space
+        self.space = bytearray(text[end:length].data)
+        return [before, out[:written].data]

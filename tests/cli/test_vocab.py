@@ -3,13 +3,15 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
 from neglm_cli.cli import options
-from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
 
 TEXT = b"the cat sat\non the mat\nthe end\n"
 
@@ -263,3 +265,24 @@ def test_in_a_directory_that_has_gone(neglm: Neglm, corpus: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent.parent)}
     result = subprocess.run(["bash", "-c", script], capture_output=True, env=environment)
     assert result.returncode == 0, result.stderr.decode()
+
+
+def peak_memory(directory: Path, *arguments: str) -> int:
+    """Run a command; returns the bytes of memory that it had at most."""
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=directory, env=users_environment())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.parametrize("compress", [bytes, lambda text: gzip.compress(text, 1)], ids=["plain", "gzip"])
+def test_a_huge_word_takes_a_small_multiple_of_its_length(workplace: Path, compress: Callable[[bytes], bytes]) -> None:
+    length = 100 << 20
+    for name, word in (("small", b"x"), ("large", b"x" * length)):
+        Path(name).write_bytes(compress(b"a b\n" + word + b" a\n"))
+    small, large = (
+        peak_memory(workplace, "vocab", name, "--quiet", "--memory", "50M", "--threads", "1")
+        for name in ("small", "large")
+    )
+    assert large - small < 3.5 * length
