@@ -67,7 +67,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
 def _failed(sentence: str) -> tuple[int, str]:
     """Of the exception that is being handled."""
     if console.debug:
-        traceback.print_exc()
+        console.trace(traceback.format_exc())
     return FAILED, sentence
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store.terminal import standard_output
 
 STANDARD_STREAM = "-"
 STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
@@ -49,8 +50,9 @@ def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[Binar
             raise NeglmError(
                 "refusing to write a binary file to the terminal: redirect it, or name a file with --output"
             )
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        output = standard_output()
+        yield output
+        output.flush()
         return
     try:
         if not name or os.path.isdir(name) or name.endswith(os.sep):
