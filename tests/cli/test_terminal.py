@@ -95,9 +95,19 @@ def test_words_are_exact_in_a_pipe_and_escaped_on_a_terminal(arguments: list[str
 
 
 @pytest.mark.usefixtures("hostile")
-@pytest.mark.parametrize("arguments", [["vocab", "corpus.txt", "-o", "/dev/null"], ["info", "vocab.safetensors"]])
-def test_text_for_people_is_escaped_on_a_terminal(arguments: list[str]) -> None:
-    assert not OBEYED.search(on_terminal(*arguments))
+def test_the_summary_of_a_vocabulary_on_a_terminal() -> None:
+    assert not OBEYED.search(on_terminal("vocab", "corpus.txt", "-o", "/dev/null"))
+
+
+@pytest.mark.usefixtures("hostile")
+def test_metadata_in_info_stay_on_their_line() -> None:
+    stored = container.read("vocab.safetensors")
+    fields = {name: value for name, value in stored.fields.items() if name != "checksum"}
+    fields["tool_version"] = "\x1b[2J\n  checksum verified"
+    container.write("hostile.safetensors", stored.kind, fields, stored.tensors)
+    for output in (piped("info", "hostile.safetensors").stdout.decode(), on_terminal("info", "hostile.safetensors")):
+        assert not OBEYED.search(output)
+        assert "\\x1b[2J\\n  checksum verified" in output
 
 
 @pytest.mark.usefixtures("hostile")
