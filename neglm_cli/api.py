@@ -3,6 +3,7 @@
     import neglm_cli
 
     model = neglm_cli.load("model.safetensors")
+    model.score("the market rose")
     model.score(["the market rose", "rose market the"])
     model.perplexity("test.txt")
     print(model.generate("the market", words=20))
@@ -14,7 +15,7 @@ A file of vectors gives words and vectors; a language model gives all of it.
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -60,13 +61,23 @@ class Model:
             raise KeyError(word)
         return found
 
-    def score(self, lines: Iterable[str], normalised: bool = True) -> list[float]:
-        """The natural log-probability of each line with its end. Lines stand alone; their words are separated by white
-        space, and unknown ones are read as <unk>."""
+    @overload
+    def score(self, lines: str, normalised: bool = True) -> float: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def score(self, lines: Iterable[str], normalised: bool = True) -> list[float]: ...
+
+    def score(self, lines: str | Iterable[str], normalised: bool = True) -> float | list[float]:
+        """Return the natural log-probability of a line with its end, or the list of those of several lines.
+
+        Lines are independent. Their words are separated by white space; words out of the vocabulary count as <unk>.
+        """
         from neglm_cli.lm.lines import ROOM, LineScorer
 
         scorer = LineScorer(self._device.scorer(ROOM), self._model.end_of_line, normalised)
-        return [float(scores.sum()) for scores in scorer.score([self._ids(line) for line in lines])]
+        given = [lines] if isinstance(lines, str) else lines
+        found = [float(scores.sum()) for scores in scorer.score([self._ids(line) for line in given])]
+        return found[0] if isinstance(lines, str) else found
 
     def perplexity(self, file: str) -> float:
         """That of a text, plain or compressed, read as one text from its first word to its last."""

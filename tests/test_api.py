@@ -23,7 +23,13 @@ def test_a_language_model_from_python(neglm: Neglm) -> None:
     loaded = neglm_cli.load("model.safetensors")
     lines = [line.decode() for line in text.split(b"\n")[:5]] + ["w1 nowhere", ""]
     expected = rows(neglm("score", "--base", "e", stdin="\n".join(lines).encode() + b"\n").stdout)
-    np.testing.assert_allclose(loaded.score(lines), [float(row[0]) for row in expected], atol=1e-4)
+    scores = loaded.score(lines)
+    np.testing.assert_allclose(scores, [float(row[0]) for row in expected], atol=1e-4)
+    assert loaded.score(lines[0]) == pytest.approx(scores[0], abs=1e-5)
+    assert loaded.score("") == pytest.approx(scores[-1], abs=1e-5)
+    assert isinstance(loaded.score(lines[0]), float)
+    assert loaded.score([]) == []
+    assert loaded.score(line for line in lines[:2]) == pytest.approx(scores[:2], abs=1e-5)
     figures = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
     assert loaded.perplexity("test.txt") == pytest.approx(figures["perplexity"], abs=1e-5)
     generated = neglm("generate", "--prompt", "w1 w2", "--lines", "1", "--words", "5").stdout.decode()
@@ -74,9 +80,9 @@ def test_vectors_from_python(neglm: Neglm) -> None:
     neglm("embed", "corpus.txt", "--size", "9", "--no-cache", "--min-count", "1")
     loaded = neglm_cli.load("vectors.safetensors")
     assert loaded.vectors.shape == (len(loaded.words), 9)
-    with pytest.raises(NeglmError, match="is a file of vectors"):
+    with pytest.raises(NeglmError, match=r"^vectors\.safetensors is a file of vectors"):
         neglm_cli.load("vectors.safetensors", "output")
-    with pytest.raises(NeglmError, match="^vectors.safetensors is a file of vectors, not a language model$"):
+    with pytest.raises(NeglmError, match=r"^vectors\.safetensors is a file of vectors, not a language model$"):
         loaded.score(["w1"])
 
 

@@ -6,10 +6,12 @@ import time
 from types import TracebackType
 from typing import Any
 
+from neglm_cli.errors import Escapes, visible_lines
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 FIRST_DRAWING = 0.5  # seconds: what is over sooner needs no progress bar
 REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
+JSON_ESCAPES = Escapes("\n", lambda char: json.dumps(char)[1:-1])  # for what JSON itself leaves: C1 and bidi overrides
 
 
 class Console:
@@ -23,20 +25,28 @@ class Console:
 
     def error(self, sentence: str) -> None:
         where = "" if self.rank is None else f"rank {self.rank}: "
-        print(f"neglm: {where}{sentence}", file=sys.stderr)
+        self._say(f"neglm: {where}{sentence}")
 
     def note(self, sentence: str) -> None:
         """Something worth knowing that is no result."""
         if not self.silent:
-            print(sentence, file=sys.stderr)
+            self._say(sentence)
 
     @property
     def silent(self) -> bool:
         """Whether only errors are to be seen."""
         return self.quiet or bool(self.rank)
 
+    def trace(self, text: str) -> None:
+        """Where an error comes from, for --debug."""
+        self._say(text.rstrip("\n"))
+
+    def _say(self, text: str) -> None:
+        print(visible_lines(text), file=sys.stderr)
+
     def result(self, text: str) -> None:
-        print(text)
+        """Lines for people. They may quote files: a terminal gets no control characters."""
+        print(visible_lines(text) if sys.stdout.isatty() else text)
 
     def json(self, value: Any) -> None:
         print(self.as_json(value))
@@ -46,7 +56,8 @@ class Console:
         print(self.as_json(value, indent=None), flush=True)
 
     def as_json(self, value: Any, indent: int | None = 2) -> str:
-        return json.dumps(value, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower(), indent=indent)
+        ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+        return json.dumps(value, ensure_ascii=ascii_only, indent=indent).translate(JSON_ESCAPES)
 
     def summary(self, summary: dict[str, Any], text: str, output: str, as_json: bool) -> None:
         """What a command that wrote `output` says of it: a result, unless the output itself went there."""
@@ -77,17 +88,6 @@ class Console:
         if not self._watching_compiler:
             self._watching_compiler = True
             event.register("numba:compile", Watcher())
-
-
-def visible(text: str) -> str:
-    """Text for a terminal or a sentence, without control characters."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
-def short(text: str, most: int) -> str:
-    """Visible text of at most this many characters, and a mark if that is not all."""
-    shown = visible(text[: most + 1])
-    return shown if len(shown) <= most else shown[:most] + "…"
 
 
 console = Console()

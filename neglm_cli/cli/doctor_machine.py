@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from neglm_cli.cli.console import visible
 from neglm_cli.cli.options import machine_memory
+from neglm_cli.errors import visible
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")

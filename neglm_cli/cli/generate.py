@@ -1,8 +1,7 @@
 """`neglm generate`: text that a language model writes."""
 
 import os
-import sys
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -10,6 +9,7 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import DEFAULT_MODEL, MODEL, OUTPUT, Debug, Quiet, Threads, one_blas_thread
 from neglm_cli.cli.reading import open_model
+from neglm_cli.store.terminal import standard_output
 
 DEFAULT_LINES = 10
 
@@ -106,10 +106,10 @@ def generate(
     beginning = np.concatenate([[end], given.ids]).astype(np.int32)
     lines_left = lines or (1 << 62 if words else DEFAULT_LINES)
     words_left = words or 1 << 62
-    out = sys.stdout.buffer
+    out = standard_output()
     try:
         writer = Writer(opened.scorer, beginning, seed, taste)
-        fresh = _begin(given.words)
+        fresh = _begin(given.words, out)
         for word in writer.words():
             if word == end:
                 out.write(b"\n")
@@ -120,7 +120,7 @@ def generate(
                 fresh = True
                 if words is None and given.words:
                     writer.begin(beginning)
-                    fresh = _begin(given.words)
+                    fresh = _begin(given.words, out)
             else:
                 out.write((b"" if fresh else b" ") + language.words[word])
                 out.flush()
@@ -128,12 +128,13 @@ def generate(
                 words_left -= 1
                 if not words_left:
                     out.write(b"\n")
+                    out.flush()
                     return
     finally:
         opened.device.close()
 
 
-def _begin(words: list[bytes]) -> bool:
+def _begin(words: list[bytes], out: BinaryIO) -> bool:
     """Print the prompt; returns whether the line is still empty."""
-    sys.stdout.buffer.write(b" ".join(words))
+    out.write(b" ".join(words))
     return not words

@@ -1,6 +1,5 @@
 """`neglm info`: what a file is."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import OUTPUT, Debug, Json, Quiet
+from neglm_cli.store.terminal import standard_output
 
 if TYPE_CHECKING:
     from neglm_cli.store.container import Stored
@@ -60,8 +60,9 @@ def _print_words(stored: "Stored", json: bool) -> None:
         words = (word.decode(errors="backslashreplace") for word in vocabulary)
         console.json([list(pair) for pair in zip(words, vocabulary.counts.tolist(), strict=True)])
     else:
-        sys.stdout.buffer.writelines(wordlist.lines(vocabulary))
-        sys.stdout.buffer.flush()
+        out = standard_output()
+        out.writelines(wordlist.lines(vocabulary))
+        out.flush()
 
 
 def _description(stored: "Stored") -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _description(stored: "Stored") -> dict[str, Any]:
 
 
 def _as_text(stored: "Stored") -> str:
-    from neglm_cli.errors import shown
+    from neglm_cli.errors import shown, visible
     from neglm_cli.text.remembered import corpus_state, path_from
 
     lines = [f"{stored.name}: {stored.kind}, {stored.size:,} bytes, checksum verified"]
@@ -93,4 +94,4 @@ def _as_text(stored: "Stored") -> str:
         path = path_from(stored.path, file["path"])
         state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
         lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))

@@ -55,7 +55,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE, ""
     if console.debug:
-        traceback.print_exception(error)
+        console.trace("".join(traceback.format_exception(error)))
     match error:
         case NeglmError():
             return FAILED, str(error)

@@ -45,7 +45,8 @@ Memory = Annotated[
     str,
     typer.Option(
         help="Memory for tables, as a share of the machine (50%) or a size (500M, 2G); at least 1M. What exceeds it "
-        "goes to disk.",
+        "goes to disk. Not counted: the program itself, blocks of text being read, and a very long word or line, which "
+        "takes a few times its length.",
         metavar="SIZE",
         rich_help_panel=RUNTIME,
     ),

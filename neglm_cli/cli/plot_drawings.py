@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neglm_cli.cli.console import console, short
+from neglm_cli.cli.console import console
 from neglm_cli.cli.pmi_inputs import compared
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, short
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neglm_cli.cli.console import console, visible
-from neglm_cli.errors import NeglmError
+from neglm_cli.cli.console import console
+from neglm_cli.errors import NeglmError, visible
 
 if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet

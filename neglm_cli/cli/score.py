@@ -1,6 +1,8 @@
 """`neglm score`: how likely lines are."""
 
 import math
+import os
+import shlex
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -22,7 +24,9 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.reading import Line, Opened, open_model
+from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
+from neglm_cli.store.terminal import standard_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +40,7 @@ DIGITS = 6
 @subcommand(
     "score",
     ("neglm score < sentences.txt", "The log10 probability of each line, its words, and how many are unknown."),
+    ("neglm score sentences.txt", "The same, from a file."),
     ("neglm score model.safetensors a.txt b.txt --words", "Of each word, too."),
     ("neglm score --nbest tab --weight 0.5 --best < nbest.txt", "The best of each list, scores weighed together."),
     ("neglm score --unnormalised < sentences.txt", "Faster, and not quite a probability."),
@@ -43,7 +48,11 @@ DIGITS = 6
 def score(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="A language model.", show_default=DEFAULT_MODEL),
+        typer.Argument(
+            metavar="MODEL",
+            help="A language model. A single file that is no model is a text for the default one.",
+            show_default=DEFAULT_MODEL,
+        ),
     ] = None,
     files: Annotated[
         list[str] | None,
@@ -122,8 +131,8 @@ def score(
     standard deviation of 0.07 from line to line. `neglm eval` shows what it is for another model and text: log Z, and
     the perplexity without it.
     """
-    texts = files or [STANDARD_STREAM]
-    if texts.count(STANDARD_STREAM) + (model == STANDARD_STREAM) > 1:
+    path, texts = _which(model, files or [])
+    if [path, *texts].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     if nbest and (words or carry):
         raise typer.BadParameter("--words and --carry are not for n-best lists.")
@@ -137,7 +146,7 @@ def score(
     from neglm_cli.text.source import open_source
 
     sources = [open_source(text) for text in texts]
-    opened = open_model(model or DEFAULT_MODEL, threads, ROOM)
+    opened = open_model(path, threads, ROOM)
     try:
         for source in sources:
             opened.scorer.forget()
@@ -227,4 +236,24 @@ def _each(source: "Source") -> Iterator[bytes]:
 
 
 def _write(line: bytes) -> None:
-    sys.stdout.buffer.write(line + b"\n")
+    standard_output().write(line + b"\n")
+
+
+def _which(model: str | None, files: list[str]) -> tuple[str, list[str]]:
+    """The model and the texts. A single argument may be either: a file that is no model is a text for the default."""
+    from neglm_cli.store.container import is_stored
+
+    if model is None:
+        return DEFAULT_MODEL, [STANDARD_STREAM]
+    if not os.path.isfile(model) or is_stored(model):
+        return model, files or [STANDARD_STREAM]
+    named = shlex.join(["neglm", "score", DEFAULT_MODEL, model, *files])
+    if files:
+        raise NeglmError(f"{shown(model)} is not a model: a model comes before the texts, as in `{named}`")
+    if not os.path.exists(DEFAULT_MODEL):
+        raise NeglmError(
+            f"{shown(model)} is not a model, and there is no {DEFAULT_MODEL} here to score it with: train one with "
+            f"`neglm train-lm`, or name one, as in `{named}`"
+        )
+    console.note(f"{shown(model)} is a text: scored by {DEFAULT_MODEL}")
+    return DEFAULT_MODEL, [model]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neglm_cli.errors import shown
+from neglm_cli.errors import shown, visible
 
 METHOD_NAMES = {"add": "3CosAdd", "mul": "3CosMul"}
 NONE = "–"  # where there is no number
@@ -22,7 +22,7 @@ def analogy_text(result: dict[str, Any]) -> list[str]:
     """A line for each section, and the sums; the right half counts skipped questions as wrong."""
     total = result["total"]
     methods = [method for method in METHOD_NAMES if method in total]
-    rows = [(section["name"], section) for section in result["sections"]]
+    rows = [(visible(section["name"]), section) for section in result["sections"]]
     if result["semantic"]["questions"] and result["syntactic"]["questions"]:
         rows += [("semantic", result["semantic"]), ("syntactic", result["syntactic"])]
     rows.append(("total", total))

@@ -1,12 +1,13 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console, short
+from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import (
     INPUT,
@@ -21,7 +22,7 @@ from neglm_cli.cli.options import (
 )  # fmt: skip
 from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.errors import shown
+from neglm_cli.errors import short, shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
@@ -183,8 +184,10 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
         "cut_tokens": vocabulary.cut_tokens,
         "coverage": vocabulary.coverage,
         "most_frequent": [
-            [vocabulary[i].decode(errors="backslashreplace"), int(vocabulary.counts[i])]
-            for i in range(min(top, len(vocabulary)))
+            [str(vocabulary.words[start:end].data, "utf-8", "backslashreplace"), count]  # of a huge word, only one copy
+            for (start, end), count in zip(
+                pairwise(vocabulary.offsets[: top + 1].tolist()), vocabulary.counts[:top].tolist(), strict=True
+            )
         ],
     }
 

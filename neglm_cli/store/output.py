@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.replacing import NamedFile, Replacement, place
+from neglm_cli.store.terminal import standard_output
 
 STANDARD_STREAM = "-"
 STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
@@ -91,7 +92,7 @@ def _opened(name: str, binary: bool) -> _Stream | Replacement:
             raise NeglmError(
                 "refusing to write a binary file to the terminal: redirect it, or name a file with --output"
             )
-        return _Stream(sys.stdout.buffer, owned=False)
+        return _Stream(standard_output(), owned=False)
     try:
         if not name or os.path.isdir(name) or name.endswith(os.sep):
             raise NeglmError(f"cannot write {shown(name)}: that is not the name of a file")

@@ -79,6 +79,20 @@ def bit_count(typingctx, mask):
 
 
 @intrinsic
+def folded_product(typingctx, a, b):
+    """The two halves of the 128-bit product, xored: each bit depends on all bits of both numbers."""
+    signature = types.uint64(types.uint64, types.uint64)
+
+    def codegen(context, builder, signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(value, wide) for value in args))
+        upper = builder.lshr(product, ir.Constant(wide, 64))
+        return builder.trunc(builder.xor(product, upper), ir.IntType(64))
+
+    return signature, codegen
+
+
+@intrinsic
 def prefetch(typingctx, array, index):
     """Start fetching array[index] into the cache: the table look-ups of the next words overlap with this one's."""
     signature = types.void(array, types.int64)

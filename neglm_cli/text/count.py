@@ -21,7 +21,7 @@ from neglm_cli.text.order import gather
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.runs import Runs
 from neglm_cli.text.source import Block, Corpus, FilesRead, Range
-from neglm_cli.text.table import Scratch, WordTable, find_owners
+from neglm_cli.text.table import Scratch, WordTable, find_owners, random_seed
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 
 LOCAL_MEMORY = 24 << 20  # bytes of a thread's own table: about half a million words
@@ -67,11 +67,11 @@ class _Counter:
         table, scratch = self.free.get()
         try:
             words, lines = table.count_text(block.text, block.length, scratch)
+            block.text = np.empty(0, np.uint8)  # only its numbers are needed from here
             if table.memory > self.local_memory:
                 self.pour(table)
         finally:
             self.free.put((table, scratch))
-        block.text = block.text[:0]  # only its numbers are needed from here
         return block, words, lines
 
     def pour(self, table: WordTable) -> None:
@@ -153,12 +153,13 @@ def _divided(arrays: Arrays, ranks: Ranks, memory: int, runs: Runs) -> WordTable
     that is too much. Some words at a time: nobody ever holds all of them."""
     offsets, counts, letters = arrays
     table = WordTable()
+    seed = ranks.share(random_seed())
     first = 0
     while ranks.any(first < len(counts)):
         last = min(first + SENT_WORDS, int(np.searchsorted(offsets, offsets[first] + SENT_BYTES)), len(counts))
         last = max(last, min(first + 1, len(counts)))
         owners = np.empty(last - first, np.int64)
-        find_owners(offsets, letters, first, ranks.size, owners)
+        find_owners(offsets, letters, first, ranks.size, seed, owners)
         order = first + np.argsort(owners, kind="stable")
         lengths = offsets[order + 1] - offsets[order]
         new_offsets, new_letters = np.empty(len(order) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)

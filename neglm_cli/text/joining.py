@@ -10,35 +10,36 @@ import numpy as np
 
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bigrams import HALF, Run
-from neglm_cli.text.table import MULTIPLIER, ONE
+from neglm_cli.text.bits import folded_product
+from neglm_cli.text.table import ONE, SEED, Seed
 from neglm_cli.text.tokens import split, word_arrays
 
 UNKNOWN_WORD, LINE_END, NOTHING = -1, -2, -3  # in place of ids
+NEWLINE = b"\n"
 FREE = -1  # a slot without a pair
 
 
 @inlined
-def find_pair(key, keys, places):
+def find_pair(key, seed, keys, places):
     """The slot of a pair, or the free one where it belongs: open addressing, the number of slots a power of two."""
     mask = np.uint64(keys.size - 1)
-    h = key * MULTIPLIER
-    slot = (h ^ h >> HALF) & mask
+    slot = folded_product(key ^ seed[0], seed[1]) & mask
     while places[slot] != FREE and keys[slot] != key:
         slot = (slot + ONE) & mask
     return slot
 
 
 @kernel
-def fill_pairs(more, keys, places):
+def fill_pairs(more, seed, keys, places):
     """Put pairs, all different, into free slots; places become their numbers."""
     for i in range(more.size):
-        slot = find_pair(more[i], keys, places)
+        slot = find_pair(more[i], seed, keys, places)
         keys[slot] = more[i]
         places[slot] = i
 
 
 @kernel
-def join(ids, held, keys, places, joined, times, out):
+def join(ids, held, seed, keys, places, joined, times, out):
     """Join what is a pair in the table to joined[its number], and count how many times that happens.
 
     The last id is held back, for it may be joined with the first of what follows; `held` is that of the piece before.
@@ -50,7 +51,7 @@ def join(ids, held, keys, places, joined, times, out):
         if held >= 0:
             place = FREE
             if here >= 0:
-                place = places[find_pair(np.uint64(held) << HALF | np.uint64(here), keys, places)]
+                place = places[find_pair(np.uint64(held) << HALF | np.uint64(here), seed, keys, places)]
             if place != FREE:
                 out[length] = joined[place]
                 times[place] += 1
@@ -114,12 +115,12 @@ class Joins:
 
     pairs: Run
     joined: np.ndarray  # int32 (P,): the id that each pair becomes
-    slots: tuple[np.ndarray, np.ndarray]  # uint64 (S,), int32 (S,): a hash table of the pairs
+    slots: tuple[Seed, np.ndarray, np.ndarray]  # a hash table of the pairs: its seed, uint64 (S,), int32 (S,)
 
     @staticmethod
     def of(pairs: Run, joined: np.ndarray) -> "Joins":
         size = 1 << (2 * len(pairs)).bit_length()  # at least half of the slots stay free
-        slots = np.zeros(size, np.uint64), np.full(size, FREE, np.int32)
+        slots = SEED, np.zeros(size, np.uint64), np.full(size, FREE, np.int32)
         fill_pairs(pairs.keys, *slots)
         return Joins(pairs, joined, slots)
 
@@ -151,13 +152,17 @@ class Scribe:
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = np.frombuffer(delimiter, np.uint8).copy()
         self._arrays = word_arrays()
-        self.space = b""  # white space behind the last word, which the next one may be glued to
+        self.space = bytearray()  # white space behind the last word, which the next one may be glued to
 
-    def write(self, text: np.ndarray, length: int, glued: np.ndarray) -> list[bytes | memoryview]:
+    def write(self, text: np.ndarray, length: int, glued: np.ndarray) -> list[bytes | bytearray | memoryview]:
         """What to write for a block of text; the white space at its end waits for the next one."""
+        if not len(glued):
+            self.space += text[:length].data
+            known = max(self.space.rfind(NEWLINE), 0)  # a phrase goes over no end of line; the last one may be left out
+            white, self.space = self.space[:known], self.space[known:]
+            return [white]
         out = np.empty(length + int(np.count_nonzero(glued)) * len(self._delimiter), np.uint8)
         written, end = write_joined(text, length, glued, self._delimiter, out, *self._arrays)
-        before = b"" if len(glued) and glued[0] else self.space
-        rest = text[end:length].tobytes()
-        self.space = rest if len(glued) else self.space + rest
-        return [before, out[:written].data] if len(glued) else []
+        before = b"" if glued[0] else self.space
+        self.space = bytearray(text[end:length].data)
+        return [before, out[:written].data]

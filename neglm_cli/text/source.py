@@ -5,18 +5,12 @@ thread of its own, beside those that work on what it has read. Either way what c
 in the order of the text, cut between words, and a newline at the end of every line, the last one too.
 """
 
-import bz2
-import gzip
 import io
-import lzma
 import os
 import queue
-import re
 import stat
-import sys
 import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -30,28 +24,18 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.bits import PADDING
+from neglm_cli.text.compression import BROKEN, WINDOW, asks_for_memory, compression_of
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
 from neglm_cli.text.tokens import SPACE, first_space, last_space
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 NEWLINE = ord("\n")
 READ_AHEAD = 1 << 10  # bytes behind a range that are read with it
+FIRST_PIECE = 1 << 12  # bytes that are read of a word that goes on behind them; the next piece has twice as many
 QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
 
 LINES = 1 << 16  # bytes of lines that are looked at together
 MAGIC_SIZE = 10
 NEGLM_START, NEGLM_MARK = 8, b'{"__metadata__":{"checksum":"'  # how our own files begin, and where
-COMPRESSIONS: tuple[tuple[str, "re.Pattern[bytes]", Callable[[Any], Any]], ...] = (
-    ("gzip", re.compile(rb"\x1f\x8b\x08"), gzip.open),
-    ("bzip2", re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.open),
-    ("xz", re.compile(rb"\xfd7zXZ\x00"), lzma.open),
-    ("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), zstd.open),
-)
-BROKEN_COMPRESSION = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
 @dataclass
@@ -138,15 +122,20 @@ class Source:
     def lines(self) -> Iterator[list[bytes]]:
         """The lines that are there at once, without their ends; the next ones when these have been used. One that has
         been written is not waited behind: a program at the other end of a pipe may want an answer to it first."""
-        rest = b""
         buffer = bytearray(LINES)
+        rest = (
+            bytearray()
+        )  # the beginning of a line that has not ended: grows in place, so that long lines take no longer
         with self.reading() as text:
             while length := cast(io.RawIOBase, text).readinto(buffer):
-                *lines, rest = (rest + buffer[:length]).split(b"\n")
-                if lines:
-                    yield lines
+                first, *others = buffer[:length].split(b"\n")
+                rest += first
+                if others:
+                    *lines, last = others
+                    yield [bytes(rest), *map(bytes, lines)]
+                    rest = last
         if rest:
-            yield [rest]
+            yield [bytes(rest)]
 
     @contextmanager
     def reading(self) -> Iterator[BinaryIO]:
@@ -164,7 +153,12 @@ class Source:
                     yield text, raw
                 except EOFError as error:
                     raise NeglmError(f"{self.name} is cut short: its {kind} data end too early") from error
-                except BROKEN_COMPRESSION as error:
+                except BROKEN as error:
+                    if asks_for_memory(error):
+                        raise NeglmError(
+                            f"{self.name} takes more than {WINDOW >> 20} MB of memory to decompress: decompress it "
+                            f"beforehand, or compress it again with a smaller window (for example {kind} -9)"
+                        ) from error
                     raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error
                 except OSError as error:
                     if error.errno is not None:
@@ -176,7 +170,7 @@ class Source:
             raise self.unreadable(error) from error
 
     def _cut(self, text: BinaryIO, raw: "_Raw") -> Iterator[Block]:
-        pieces: list[np.ndarray] = []  # an unfinished word: the end of a block, and blocks without white space
+        rest = bytearray()  # an unfinished word: grows in place, however long it is
         last_byte = NEWLINE
         read = 0
         while True:
@@ -186,20 +180,21 @@ class Source:
                 break
             last_byte = int(buffer[length - 1])
             end = last_space(buffer, 0, length)
+            rest += buffer[: end or length].data
             if end:
-                yield self._block([*pieces, buffer[:end]], raw.count - read, [])
+                yield self._block(rest, raw.count - read, [])
                 read = raw.count
-                pieces = []
-            if end < length:
-                pieces.append(buffer[end:length])
+                rest = bytearray(buffer[end:length].data)
         completed = last_byte != NEWLINE
         if completed:
-            pieces.append(np.array([NEWLINE], np.uint8))
-        yield self._block(pieces, raw.count - read, raw.digests.finish(), completed)
+            rest.append(NEWLINE)
+        yield self._block(rest, raw.count - read, raw.digests.finish(), completed)
 
-    def _block(self, pieces: list[np.ndarray], read: int, digests: list[bytes], completed: bool = False) -> Block:
-        text = np.concatenate([*pieces, np.empty(PADDING, np.uint8)])
-        return Block(self, text, len(text) - PADDING, read, digests, completed)
+    def _block(self, text: bytearray, read: int, digests: list[bytes], completed: bool = False) -> Block:
+        """A block that takes over the memory of its text."""
+        length = len(text)
+        text += bytes(PADDING)
+        return Block(self, np.frombuffer(text, np.uint8), length, read, digests, completed)
 
 
 @dataclass(frozen=True)
@@ -312,16 +307,11 @@ def open_source(path: str, label: str = "") -> Source:
                 f"{label or shown(path)} is a file of neglm's, not a text "
                 "(vocabularies are read by `neglm vocab --merge`)"
             )
-        return Source(path, status.st_size, _compression(start) is None, label)
+        return Source(path, status.st_size, compression_of(start) is None, label)
     except FileNotFoundError as error:
         raise NeglmError(f"{shown(path)} does not exist") from error
     except OSError as error:
         raise NeglmError(f"cannot read {shown(path)}: {error.strerror or error}") from error
-
-
-def _compression(magic: bytes) -> tuple[str, Callable[[Any], Any]] | None:
-    """Name and opener of the compression that a file with these first bytes has."""
-    return next(((name, opener) for name, pattern, opener in COMPRESSIONS if pattern.match(magic)), None)
 
 
 def _open_raw(path: str) -> BinaryIO:
@@ -369,11 +359,10 @@ def _first_bytes(file: BinaryIO) -> bytes:
 
 
 def _decompressed(raw: _Raw) -> tuple[str, BinaryIO]:
-    found = _compression(raw.magic)
+    found = compression_of(raw.magic)
     if found is None:
         return "plain", cast(BinaryIO, raw)
-    kind, opener = found
-    return kind, opener(io.BufferedReader(raw, 1 << 18))
+    return found.name, found.open(io.BufferedReader(raw, 1 << 18))
 
 
 def read_all(file: Any, buffer: memoryview) -> int:
@@ -388,19 +377,23 @@ def read_all(file: Any, buffer: memoryview) -> int:
 
 
 def _finish_word(file: BinaryIO, text: np.ndarray) -> tuple[np.ndarray, int]:
-    """Read on to the end of the word that `text` breaks off in, however long it is."""
-    pieces = [text]
-    size = 1 << 12
+    """Read on to the end of the word that `text` breaks off in, however long it is: first to see where that is, so that
+    the word is in memory only once."""
+    begin = file.tell()
+    piece = np.empty(FIRST_PIECE, np.uint8)
+    more = 0
     while True:
-        piece = np.empty(size, np.uint8)
         length = read_all(file, piece.data)
         end = first_space(piece, 0, length)
-        pieces.append(piece[:end])
-        if end < length or length < size:
+        more += end
+        if end < length or length < len(piece):
             break
-        size = min(2 * size, BLOCK)
-    whole = np.concatenate([*pieces, np.empty(1 + PADDING, np.uint8)])
-    return whole, len(whole) - 1 - PADDING
+        if len(piece) < BLOCK:
+            piece = np.empty(min(2 * len(piece), BLOCK), np.uint8)
+    whole = np.empty(len(text) + more + 1 + PADDING, np.uint8)
+    whole[: len(text)] = text
+    file.seek(begin)
+    return whole, len(text) + read_all(file, whole[len(text) : len(text) + more].data)
 
 
 def _read_beside(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -9,38 +9,51 @@ Four arrays, filled from the front and never sorted:
 
 Hashes are not stored: a table that grows hashes its words again, in order, which is cheap and keeps a
 word at about 40 bytes. Equal hashes never pass for equal words: bytes are always compared.
+
+Hashes are seeded at random in each process, so that nobody can choose words that collide. Entries are numbered in the
+order in which they come: nothing that is written depends on the seed.
 """
+
+import secrets
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel, outlined
-from neglm_cli.text.bits import PADDING, load64, prefetch
+from neglm_cli.text.bits import PADDING, folded_product, load64, prefetch
 from neglm_cli.text.tokens import BATCH, padded, split, word_arrays
 
 MAX_ENTRIES = 2**32 - 2
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well spread (2^64 / golden ratio)
-LENGTH_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 ENTRY_MASK = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
 ONE = np.uint64(1)
 
+Seed = tuple[np.uint64, np.uint64]
+
+
+def random_seed() -> Seed:
+    """Two secret numbers that hashes start from and multiply by; the latter is odd."""
+    return np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64) | 1)
+
+
+SEED = random_seed()  # of this process
+
 
 @inlined
-def hash_word(text, start, length):
-    """64 bits that depend on every byte; the last step of 8 may overlap the one before."""
-    h = np.uint64(length) * LENGTH_MULTIPLIER
+def hash_word(text, start, length, seed):
+    """64 bits that depend on every byte; the last step of 8 may overlap the one before.
+
+    Which words collide depends on the seed: the carries of a product with a secret number are not known, and folding
+    brings them into every bit. (With a known multiplier, some words collide whatever the hash starts from.)
+    """
+    h, multiplier = seed
     if length < 8:
-        inside = (ONE << np.uint64(8 * length)) - ONE
-        h = (h ^ (load64(text, start) & inside)) * MULTIPLIER
+        h ^= load64(text, start) & ((ONE << np.uint64(8 * length)) - ONE)
     else:
         for i in range(0, length - 8, 8):
-            h = (h ^ load64(text, start + i)) * MULTIPLIER
-            h ^= h >> HALF
-        h = (h ^ load64(text, start + length - 8)) * MULTIPLIER
-    h ^= h >> HALF
-    h *= LENGTH_MULTIPLIER
-    return h ^ (h >> np.uint64(29))
+            h = folded_product(h ^ load64(text, start + i), multiplier)
+        h ^= load64(text, start + length - 8)
+    return folded_product(folded_product(h, multiplier) ^ np.uint64(length), multiplier)
 
 
 @inlined
@@ -75,9 +88,9 @@ def find(text, start, length, h, slots, offsets, letters):
 
 
 @kernel
-def look_up(word, length, slots, offsets, letters):
+def look_up(word, length, seed, slots, offsets, letters):
     """The entry of a word, -1 if there is none."""
-    return find(word, 0, length, hash_word(word, 0, length), slots, offsets, letters)[0]
+    return find(word, 0, length, hash_word(word, 0, length, seed), slots, offsets, letters)[0]
 
 
 @kernel
@@ -101,14 +114,14 @@ def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, l
 
 
 @inlined
-def hash_batch(text, words, starts, ends, hashes, slots, offsets, letters):
+def hash_batch(text, words, starts, ends, hashes, seed, slots, offsets, letters):
     """Hash the words of a batch, and start fetching what will be looked at: first all slots, then all entries.
 
     Rare words are not in the cache. Waiting for them one by one would take longer than all the rest.
     """
     mask = np.uint64(slots.size - 1)
     for i in range(words):
-        hashes[i] = hash_word(text, starts[i], ends[i] - starts[i])
+        hashes[i] = hash_word(text, starts[i], ends[i] - starts[i], seed)
         prefetch(slots, np.int64(hashes[i] & mask))
     for i in range(words):
         prefetch(offsets, np.int64(slots[hashes[i] & mask] & ENTRY_MASK))
@@ -117,7 +130,7 @@ def hash_batch(text, words, starts, ends, hashes, slots, offsets, letters):
 
 
 @kernel
-def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
+def count_text(text, begin, end, size, seed, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
     """Count the words of text[begin:end] until it ends or the table has no room for the next batch.
 
     Returns the number of entries, of words and of lines that were counted, where to go on, and the room in
@@ -130,7 +143,7 @@ def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, 
         if size + batch > counts.size or offsets[size] + (position - begin) > room:
             missing = position - begin
             break
-        hash_batch(text, batch, starts, ends, hashes, slots, offsets, letters)
+        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, letters)
         for i in range(batch):
             start, length, h = starts[i], ends[i] - starts[i], hashes[i]
             entry, slot = find(text, start, length, h, slots, offsets, letters)
@@ -146,13 +159,13 @@ def count_text(text, begin, end, size, slots, offsets, counts, letters, starts, 
 
 
 @kernel
-def add_entries(more_offsets, more_counts, more_letters, size, slots, offsets, counts, letters):
+def add_entries(more_offsets, more_counts, more_letters, size, seed, slots, offsets, counts, letters):
     """Add every word of another table's arrays, with its count."""
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, more_counts.size, BATCH):
         batch = min(BATCH, more_counts.size - first)
         starts, ends = more_offsets[first : first + batch], more_offsets[first + 1 : first + 1 + batch]
-        hash_batch(more_letters, batch, starts, ends, hashes, slots, offsets, letters)
+        hash_batch(more_letters, batch, starts, ends, hashes, seed, slots, offsets, letters)
         for i in range(batch):
             start, length, h, count = starts[i], ends[i] - starts[i], hashes[i], more_counts[first + i]
             entry, slot = find(more_letters, start, length, h, slots, offsets, letters)
@@ -165,12 +178,12 @@ def add_entries(more_offsets, more_counts, more_letters, size, slots, offsets, c
 
 
 @kernel
-def enter_spans(text, starts, ends, more_counts, entries, size, slots, offsets, counts, letters):
+def enter_spans(text, starts, ends, more_counts, entries, size, seed, slots, offsets, counts, letters):
     """Add the words text[starts[i]:ends[i]], each with its count; entries[i] becomes the number of its entry."""
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, starts.size, BATCH):
         batch = min(BATCH, starts.size - first)
-        hash_batch(text, batch, starts[first:], ends[first:], hashes, slots, offsets, letters)
+        hash_batch(text, batch, starts[first:], ends[first:], hashes, seed, slots, offsets, letters)
         for i in range(batch):
             start, length, h = starts[first + i], ends[first + i] - starts[first + i], hashes[i]
             count = more_counts[first + i]
@@ -186,30 +199,30 @@ def enter_spans(text, starts, ends, more_counts, entries, size, slots, offsets, 
 
 
 @kernel
-def look_up_words(word_offsets, word_letters, entries, slots, offsets, letters):
+def look_up_words(word_offsets, word_letters, entries, seed, slots, offsets, letters):
     """The entry of every word of another table's arrays, -1 where there is none."""
     for i in range(entries.size):
         start, length = word_offsets[i], word_offsets[i + 1] - word_offsets[i]
-        h = hash_word(word_letters, start, length)
+        h = hash_word(word_letters, start, length, seed)
         entries[i] = find(word_letters, start, length, h, slots, offsets, letters)[0]
 
 
 @kernel
-def find_owners(offsets, letters, first, parts, owners):
-    """The process, one of so many, that each word from `first` on belongs to: by the upper half of its hash, so that
-    hashes of one process's words are spread over all slots."""
+def find_owners(offsets, letters, first, parts, seed, owners):
+    """The rank, one of so many, that each word from `first` on belongs to. All ranks must have the same seed, and not
+    that of their tables, so that the words of a rank are spread over all slots."""
     for i in range(owners.size):
         start = offsets[first + i]
-        h = hash_word(letters, start, offsets[first + i + 1] - start)
+        h = hash_word(letters, start, offsets[first + i + 1] - start, seed)
         owners[i] = np.int64(((h >> HALF) * np.uint64(parts)) >> HALF)
 
 
 @kernel
-def fill_slots(size, slots, offsets, letters):
+def fill_slots(size, seed, slots, offsets, letters):
     """Put all entries, which are known to be different words, into empty slots."""
     mask = np.uint64(slots.size - 1)
     for entry in range(size):
-        h = hash_word(letters, offsets[entry], offsets[entry + 1] - offsets[entry])
+        h = hash_word(letters, offsets[entry], offsets[entry + 1] - offsets[entry], seed)
         slot = h & mask
         while slots[np.int64(slot)] != 0:
             slot = (slot + ONE) & mask
@@ -217,12 +230,14 @@ def fill_slots(size, slots, offsets, letters):
 
 
 @kernel
-def lookup_text(text, begin, end, unknown, end_of_line, ids, slots, offsets, letters, starts, ends, line_ends, hashes):
+def lookup_text(
+    text, begin, end, unknown, end_of_line, ids, seed, slots, offsets, letters, starts, ends, line_ends, hashes
+):  # fmt: skip
     """The ids of the words of text[begin:end], an end of line for each newline; returns how many were written."""
     written = 0
     while begin < end:
         batch, lines, begin = split(text, begin, end, starts, ends, line_ends)
-        hash_batch(text, batch, starts, ends, hashes, slots, offsets, letters)
+        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, letters)
         line = 0
         for i in range(batch):
             while line < lines and line_ends[line] == i:
@@ -255,7 +270,8 @@ class Scratch:
 class WordTable:
     """Counts of words, growing as needed. Not safe to change from two threads at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: Seed = SEED) -> None:
+        self._seed = seed
         self.clear()
 
     def clear(self) -> None:
@@ -296,7 +312,16 @@ class WordTable:
         words = lines = begin = 0
         while begin < length:
             self.size, new_words, new_lines, begin, missing = count_text(
-                text, begin, length, self.size, self._slots, self._offsets, self._counts, self._letters, *scratch.arrays
+                text,
+                begin,
+                length,
+                self.size,
+                self._seed,
+                self._slots,
+                self._offsets,
+                self._counts,
+                self._letters,
+                *scratch.arrays,
             )
             words, lines = words + new_words, lines + new_lines
             if missing:
@@ -311,7 +336,7 @@ class WordTable:
         """Add words given as a table's arrays (`letters` with PADDING behind them)."""
         self._make_room(len(counts), int(offsets[-1] - offsets[0]))
         self.size = add_entries(
-            offsets, counts, letters, self.size, self._slots, self._offsets, self._counts, self._letters
+            offsets, counts, letters, self.size, self._seed, self._slots, self._offsets, self._counts, self._letters
         )
 
     def add_word(self, word: bytes, count: int) -> None:
@@ -322,19 +347,29 @@ class WordTable:
         self._make_room(len(starts), int((ends - starts).sum()))
         entries = np.empty(len(starts), np.int64)
         self.size = enter_spans(
-            text, starts, ends, counts, entries, self.size, self._slots, self._offsets, self._counts, self._letters
+            text,
+            starts,
+            ends,
+            counts,
+            entries,
+            self.size,
+            self._seed,
+            self._slots,
+            self._offsets,
+            self._counts,
+            self._letters,
         )
         return entries
 
     def entries(self, offsets: np.ndarray, letters: np.ndarray) -> np.ndarray:
         """The entries of words given as a table's arrays, int64; -1 for those that have none."""
         entries = np.empty(len(offsets) - 1, np.int64)
-        look_up_words(offsets, letters, entries, self._slots, self._offsets, self._letters)
+        look_up_words(offsets, letters, entries, self._seed, self._slots, self._offsets, self._letters)
         return entries
 
     def entry(self, word: bytes) -> int:
         """The entry of a word, -1 if it has none."""
-        return int(look_up(padded(word), len(word), self._slots, self._offsets, self._letters))
+        return int(look_up(padded(word), len(word), self._seed, self._slots, self._offsets, self._letters))
 
     def lookup_text(
         self, text: np.ndarray, length: int, unknown: int, end_of_line: int, scratch: Scratch
@@ -342,7 +377,17 @@ class WordTable:
         """The entries of the words of text[:length], int32; `unknown` for others, `end_of_line` for every newline."""
         ids = scratch.room_for_ids(length)
         written = lookup_text(
-            text, 0, length, unknown, end_of_line, ids, self._slots, self._offsets, self._letters, *scratch.arrays
+            text,
+            0,
+            length,
+            unknown,
+            end_of_line,
+            ids,
+            self._seed,
+            self._slots,
+            self._offsets,
+            self._letters,
+            *scratch.arrays,
         )
         return ids[:written].copy()
 
@@ -360,7 +405,7 @@ class WordTable:
             self._offsets = _grown(self._offsets, self.size + 1, capacity + 1)
             self.drop_slots()
             self._slots = np.zeros(2 * capacity, np.uint64)
-            fill_slots(self.size, self._slots, self._offsets, self._letters)
+            fill_slots(self.size, self._seed, self._slots, self._offsets, self._letters)
         used = int(self._offsets[self.size])
         if used + bytes_ + PADDING > len(self._letters):
             self._letters = _grown(self._letters, used, max(used + bytes_ + PADDING, 2 * len(self._letters)))

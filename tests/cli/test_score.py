@@ -128,7 +128,7 @@ def test_bad_lists_and_models(neglm: Neglm, model: LanguageModel) -> None:
             assert message == f"neglm: line 2 of standard input has the score {score}: it must be finite"
     assert "--weight must be a finite" in sentence(neglm("score", "--nbest", "tab", "--weight", "nan", code=2).stderr)
     Path("text.txt").write_bytes(b"w1 w2\n")
-    assert "text.txt" in sentence(neglm("score", "text.txt", code=1).stderr)
+    assert "text.txt is not a model" in sentence(neglm("score", "text.txt", "text.txt", code=1).stderr)
     neglm("vocab", "text.txt", "-o", "v.safetensors")
     assert "v.safetensors is a vocabulary" in sentence(neglm("score", "v.safetensors", code=1).stderr)
     assert "missing.txt does not exist" in sentence(neglm("score", "model.safetensors", "missing.txt", code=1).stderr)
@@ -170,3 +170,30 @@ def test_next_words(neglm: Neglm, model: LanguageModel) -> None:
     scored = rows(neglm("score", "--words", stdin=f"w1 w2 {word['word']}\n".encode()).stdout)[2]
     assert scored[0] == word["word"]
     assert 10 ** float(scored[2]) == pytest.approx(word["probability"], rel=1e-3)
+
+
+def test_a_single_file_that_is_no_model_is_a_text(neglm: Neglm, model: LanguageModel) -> None:
+    Path("test.txt").write_bytes(TEXT)
+    result = neglm("score", "test.txt")
+    assert result.stdout == neglm("score", "model.safetensors", "test.txt").stdout
+    assert result.stderr == b"test.txt is a text: scored by model.safetensors\n"
+    assert neglm("score", "test.txt", "--quiet").stderr == b""
+
+
+def test_a_text_in_place_of_the_model(neglm: Neglm, model: LanguageModel) -> None:
+    Path("a b.txt").write_bytes(TEXT)
+    Path("test.txt").write_bytes(TEXT)
+    assert sentence(neglm("score", "a b.txt", "test.txt", code=1).stderr) == (
+        "neglm: a b.txt is not a model: a model comes before the texts, as in "
+        "`neglm score model.safetensors 'a b.txt' test.txt`"
+    )
+    Path("model.safetensors").unlink()
+    assert sentence(neglm("score", "test.txt", code=1).stderr) == (
+        "neglm: test.txt is not a model, and there is no model.safetensors here to score it with: train one with "
+        "`neglm train-lm`, or name one, as in `neglm score model.safetensors test.txt`"
+    )
+
+
+def test_a_damaged_model_is_no_text(neglm: Neglm, model: LanguageModel) -> None:
+    Path("other.safetensors").write_bytes(Path("model.safetensors").read_bytes()[:2000])
+    assert "other.safetensors is cut short" in sentence(neglm("score", "other.safetensors", code=1).stderr)

@@ -3,13 +3,15 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
 from neglm_cli.cli import options
-from tests.conftest import COMMAND, Neglm, one_sentence
+from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
 
 TEXT = b"the cat sat\non the mat\nthe end\n"
 
@@ -263,3 +265,30 @@ def test_in_a_directory_that_has_gone(neglm: Neglm, corpus: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent.parent)}
     result = subprocess.run(["bash", "-c", script], capture_output=True, env=environment)
     assert result.returncode == 0, result.stderr.decode()
+
+
+PEAK = """
+import sys
+from neglm_cli.cli.main import run
+assert run(sys.argv[1:]) == 0
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+
+
+def peak_memory(*arguments: str) -> int:
+    """Run a command; returns the bytes of memory that it had at most."""
+    command = [sys.executable, "-c", PEAK, *arguments]
+    return int(subprocess.run(command, check=True, capture_output=True, env=users_environment()).stdout) << 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize("compress", [bytes, lambda text: gzip.compress(text, 1)], ids=["plain", "gzip"])
+def test_a_huge_word_takes_a_small_multiple_of_its_length(compress: Callable[[bytes], bytes]) -> None:
+    length = 100 << 20
+    for name, word in (("small", b"x"), ("large", b"x" * length)):
+        Path(name).write_bytes(compress(b"a b\n" + word + b" a\n"))
+    small, large = (
+        peak_memory("vocab", name, "--quiet", "--memory", "50M", "--threads", "1") for name in ("small", "large")
+    )
+    assert large - small < 3.5 * length

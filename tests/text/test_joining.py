@@ -66,3 +66,14 @@ def test_white_space_waits_for_the_next_block() -> None:
     assert write(b"\v york  city ", True, True) == b"--york--city"
     assert write(b" \n to", False) == b"  \n to"
     assert scribe.space == b""
+
+
+def test_empty_lines_do_not_gather_in_memory() -> None:
+    """Many blocks of nothing but ends of line, as of a text that was made to be decompressed."""
+    scribe, nothing = Scribe(b"_"), np.empty(0, np.bool_)
+    block = padded(b" \n" * 500)
+    written = b""
+    for _ in range(20):
+        written += b"".join(scribe.write(block, 1000, nothing))
+        assert len(scribe.space) <= 2
+    assert written + scribe.space == b" \n" * 10_000

@@ -1,13 +1,16 @@
 import bz2
 import gzip
+import io
 import lzma
 import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xxhash
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from neglm_cli.errors import NeglmError
 from neglm_cli.text import source as source_module
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
-from neglm_cli.text.source import Corpus, Source, open_corpus
+from neglm_cli.text.source import Corpus, Source, open_corpus, open_source
 from tests.text.reference import sentences, texts
 
 if sys.version_info >= (3, 14):
@@ -222,3 +225,46 @@ def test_an_abandoned_stream_ends_its_thread(workplace: Path) -> None:
     (thread,) = set(threading.enumerate()) - before
     pieces.close()  # type: ignore[attr-defined]
     thread.join()
+
+
+class Accountant(io.FileIO):
+    """A file that adds up what is allocated between two reads, beyond what was there at the first."""
+
+    allocated = 0
+    _before: int | None = None
+
+    def readinto(self, buffer: Any) -> int | None:
+        now, peak = tracemalloc.get_traced_memory()
+        if self._before is not None:
+            self.allocated += peak - self._before
+        count = super().readinto(buffer)
+        tracemalloc.reset_peak()
+        self._before = now
+        return count
+
+
+def test_a_long_line_is_not_copied_at_every_read(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copying what was read so far takes time that grows with the square of the length."""
+    length = 1 << 16
+    Path("text").write_bytes(b"x" * length + b"\nlast")
+    monkeypatch.setattr(source_module, "LINES", 16)
+    with Accountant("text") as file:
+        monkeypatch.setattr(source_module, "_open_raw", lambda path: file)
+        tracemalloc.start()
+        try:
+            lines = [line for part in open_source("text").lines() for line in part]
+        finally:
+            tracemalloc.stop()
+    assert lines == [b"x" * length, b"last"]
+    assert file.allocated < 100 * length
+
+
+@given(text=st.binary(max_size=300), size=st.integers(1, 40))
+def test_lines_whatever_is_read_at_once(tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int) -> None:
+    path = tmp_path_factory.mktemp("lines") / "text"
+    path.write_bytes(b"." + text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_module, "LINES", size)
+        lines = [line for part in open_source(str(path)).lines() for line in part]
+    assert lines == ended(b"." + text).split(b"\n")[:-1]
+    assert {type(line) for line in lines} == {bytes}
