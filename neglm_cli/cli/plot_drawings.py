@@ -27,10 +27,10 @@ class Drawing(NamedTuple):
     text: str
 
 
-def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Drawing:
+def curves(sources: list["Readable"], label: list[str] | None, by: "By", reports: bool) -> Drawing:
     from neglm_cli.pictures.curves import draw
     from neglm_cli.pictures.log import TrainingLog
-    from neglm_cli.pictures.panels import panels
+    from neglm_cli.pictures.panels import draws_each_report, panels
     from neglm_cli.pictures.paper import names_of
 
     logs = []
@@ -38,11 +38,12 @@ def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Draw
         with open(source.location, "rb") as file:
             logs.append(TrainingLog.parse(file.read(), source.name))
     for log in logs:
-        if not log.loss(by).x:
+        if not log.loss(by, reports):
             raise NeglmError(
                 f"{log.name} has no report yet: wait for the first one, which comes after ten seconds or an epoch"
             )
     names = [short(name, LONGEST) for name in label] if label else names_of([source.path for source in sources])
+    each_report = draws_each_report(logs, reports)
     runs = [
         {
             "file": source.path,
@@ -50,15 +51,15 @@ def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Draw
             "finished": log.finished,
             "words": log.last["words"],
             "seconds": round(log.last["seconds"], 3),
-            "training_loss": log.loss(by).y[-1],
-            "valid_perplexity": min(log.perplexity(by).y, default=None),
+            "training_loss": log.loss(by, each_report)[-1].y,
+            "valid_perplexity": min((point.y for point in log.perplexity(by)), default=None),
         }
         for source, name, log in zip(sources, names, logs, strict=True)
     ]
-    titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by)]
+    titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by, reports)]
     whose = "a training" if len(logs) == 1 else f"{len(logs)} trainings"
     text = f"learning curves of {whose} by {by}: {', '.join(titles)}"
-    return Drawing(lambda: draw(logs, names, by), {"by": by, "trainings": runs}, text)
+    return Drawing(lambda: draw(logs, names, by, reports), {"by": by, "trainings": runs}, text)
 
 
 def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Drawing:

@@ -116,10 +116,10 @@ def train_lm(
     any number of processes.
 
     LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
-    learning_rate; progress has loss (nats per word since the last report), gradient_norm, log_z_mean and log_z_std
-    (of some words of the last minibatch); epoch has loss (of the epoch) and, with --valid, valid_perplexity and
-    best. A training that goes on adds to the file: where a step occurs twice, the later line counts. Under mpirun every
-    line has the rank of its process.
+    learning_rate; progress has loss (nats per word since the last report, or since the epoch began), loss_words (how
+    many words that is the mean of), gradient_norm, log_z_mean and log_z_std (of some words of the last minibatch);
+    epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
+    log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
     """
     given = {
         "loss": loss, "k": k, "noise_alpha": noise_alpha, "noise": noise, "log_z": log_z, "bias_init": bias_init,

@@ -61,6 +61,29 @@ class Log:
                 self._file.close()
 
 
+class RunningLoss:
+    """Training loss since the last report or the last epoch. Times are seconds of one clock."""
+
+    def __init__(self, now: float) -> None:
+        self.reset(now)
+
+    def reset(self, now: float) -> None:
+        self._since, self._loss, self.words = now, 0.0, 0
+
+    def add(self, trained: "Trained") -> None:
+        self._loss += trained.loss
+        self.words += trained.words
+
+    def is_due(self, now: float) -> bool:
+        """Check whether it is time for a report."""
+        return now - self._since > REPORT_EVERY
+
+    @property
+    def mean(self) -> float:
+        """Nats per word."""
+        return self._loss / max(self.words, 1)
+
+
 class Run:
     """One run of a training, from its start or from where another stopped, to its end or to an interruption."""
 
@@ -75,7 +98,7 @@ class Run:
         self._words_before = job.progress.words
         self._is_saved = bool(self._begun)  # whether the state on the disk is of this training
         self._saved, self._took = time.monotonic(), 0.0
-        self._reported, self._loss, self._words = time.monotonic(), 0.0, 0
+        self._running = RunningLoss(time.monotonic())
         self._log_z: tuple[float, float] | None = None
         self._progress = Progress("training", self._trainer.total, "K words", job.progress.words)
 
@@ -126,16 +149,15 @@ class Run:
             self._seconds = self._progress.seconds  # of training, without the writing of the model at the end
 
     def _after_minibatch(self, trained: "Trained") -> None:
-        self._loss += trained.loss
-        self._words += trained.words
+        self._running.add(trained)
         now = time.monotonic()
-        if now - self._reported > REPORT_EVERY:
+        if self._running.is_due(now):
             self._report(trained.norm)
         self._progress.advance(trained.words, self._detail())
         due = now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
         if self._state and self._job.ranks.any(due and not console.rank):  # the first process decides
             for finished in self._trainer.settle():
-                self._loss, self._words = self._loss + finished.loss, self._words + finished.words
+                self._running.add(finished)
                 self._progress.advance(finished.words)
             self._save_state()
 
@@ -158,22 +180,22 @@ class Run:
             job.save_model(self._output)
         if self._state and job.progress.epoch < job.settings.epochs:
             self._save_state()
-        found: dict[str, Any] = {"loss": end.loss}
+        found: dict[str, Any] = {"loss": end.loss, "loss_words": end.words}
         if end.perplexity is not None:
             found |= {"valid_perplexity": end.perplexity, "best": end.best}
         self._record("epoch", found, end.epoch)
         if end.perplexity is not None:
             mark = ", the best so far" if end.best else ""
             console.note(f"epoch {end.epoch}: loss {end.loss:.4f}, validation perplexity {end.perplexity:.2f}{mark}")
-        self._loss, self._words = 0.0, 0
+        self._running.reset(time.monotonic())  # or, after a long validation, the next report covers one minibatch
 
     def _report(self, norm: float) -> None:
         """What happened since the last report, and how far the model normalises itself."""
         log_z = self._job.device.log_z()
         self._log_z = float(log_z.mean()), float(log_z.std())
-        found = {"loss": self._loss / max(self._words, 1), "gradient_norm": norm}
+        found = {"loss": self._running.mean, "loss_words": self._running.words, "gradient_norm": norm}
         self._record("progress", found | {"log_z_mean": self._log_z[0], "log_z_std": self._log_z[1]})
-        self._loss, self._words, self._reported = 0.0, 0, time.monotonic()
+        self._running.reset(time.monotonic())
 
     def _record(self, event: str, found: dict[str, Any], epoch: int | None = None) -> None:
         progress = self._job.progress
