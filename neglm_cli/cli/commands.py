@@ -1,25 +1,32 @@
-"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, and flags that
---help shows by their names alone."""
+"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, flags that
+--help shows by their names alone, and defaults in words without parentheses."""
 
+from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 
-class _PlainFlags:
+class _PlainHelp:
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""  # Typer would show <bool>
+            if isinstance(parameter.show_default, str):
+                parameter._get_default_string = partial(_default_in_words, parameter)  # Typer would add parentheses
         return parameters
 
 
-class Group(_PlainFlags, TyperGroup):
+def _default_in_words(parameter: Any, **_: Any) -> str:
+    return str(parameter.show_default)
+
+
+class Group(_PlainHelp, TyperGroup):
     pass
 
 
-class Command(_PlainFlags, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     pass
 
 

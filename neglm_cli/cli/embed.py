@@ -30,6 +30,7 @@ from neglm_cli.cli.options import (
     Threads,
     TrainingCorpus,
     VocabularyFile,
+    noise_alpha_option,
     one_blas_thread,
     refuse_overwriting,
 )
@@ -128,13 +129,9 @@ def embed(
     ] = None,
     noise_alpha: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=10,
-            help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike.",
-            show_default="0.75; with --pairs 1",
-            metavar="ALPHA",
-            rich_help_panel=MODEL,
+        noise_alpha_option(
+            "Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike.",
+            "0.75; with --pairs 1",
         ),
     ] = None,
     objective: Annotated[
@@ -281,9 +278,8 @@ def _check_usage(
 ) -> None:  # fmt: skip
     if "lr" in given and not 0 < given["lr"] < float("inf"):
         raise typer.BadParameter(f"--lr {given['lr']:g} is not a learning rate: it must be more than 0.")
-    for name in ("sample", "noise_alpha"):
-        if not given.get(name, 0) < float("inf"):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a finite number.")
+    if not given.get("sample", 0) < float("inf"):
+        raise typer.BadParameter("--sample must be a finite number.")
     if pairs is not None:
         for name in ("window", "sample"):
             if name in given:

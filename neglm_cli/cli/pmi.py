@@ -54,7 +54,8 @@ def pmi(
         bool,
         typer.Option(
             "--svd/--no-svd",
-            help="Compare with a truncated singular value decomposition of the same rank, or not. Default: compare.",
+            help="Compare with a truncated singular value decomposition of the same rank, or not.",
+            show_default="compare",
             rich_help_panel=MODEL,
         ),
     ] = True,

@@ -347,7 +347,7 @@ def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> N
 def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
     for arguments, part in (
         (("--k", "0"), "--k"),
-        (("--noise-alpha", "1.5"), "--noise-alpha"),
+        (("--noise-alpha", "10.5"), "--noise-alpha"),
         (("--noise-alpha", "nan"), "--noise-alpha"),
         (("--dropout", "1"), "--dropout"),
         (("--lr", "-1"), "--lr"),
