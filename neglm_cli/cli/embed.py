@@ -15,6 +15,7 @@ from neglm_cli.cli.embed_jobs import (
     resumed_job,
     settings_of,
     start_from,
+    vectors_to_start_from,
 )
 from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
@@ -264,10 +265,12 @@ def embed(
             if settings.exact:
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:
+                vectors = None if init is None else vectors_to_start_from(init, settings)
                 job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
                 _keep_inputs(output, [file["path"] for file in job.files])
-                if init is not None:
-                    start_from(job, init)
+                if init is not None and vectors is not None:
+                    start_from(job, vectors, init)
+                del vectors  # training needs the memory
                 summary = Run(job, output, checkpoint).train()
     console.summary(summary, as_text(summary), output, json)
 

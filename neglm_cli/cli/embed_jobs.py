@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.text.source import Corpus
+    from neglm_cli.vectors.vectors import Vectors
 
 
 def settings_of(given: dict[str, Any], pairs: bool) -> "Settings":
@@ -76,15 +77,19 @@ def read_pairs(path: str, settings: "Settings") -> "Pairs":
         return pairs_of(source, progress.advance).cut(settings.min_count)
 
 
-def start_from(job: "Job", path: str) -> None:
+def vectors_to_start_from(path: str, settings: "Settings") -> "Vectors":
     from neglm_cli.vectors.vectors import Vectors
 
     given = Vectors.load(path)
-    if given.size != job.settings.size:
+    if given.size != settings.size:
         raise NeglmError(
-            f"{shown(path)} has vectors of size {given.size}, and these have size {job.settings.size}: "
+            f"{shown(path)} has vectors of size {given.size}, and these have size {settings.size}: "
             f"use --size {given.size}"
         )
+    return given
+
+
+def start_from(job: "Job", given: "Vectors", path: str) -> None:
     known = job.tables.start_from(given, job.words, job.contexts)
     console.note(f"{known:,} of {len(job.words):,} words start from {shown(path)}")
 

@@ -116,6 +116,7 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init", "small", code=1).stderr)
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
+    assert message == sentence(neglm("embed", "none.txt", *SMALL, "--init", "small", code=1).stderr)  # looked at first
 
 
 def interrupted(how: signal.Signals, *arguments: str, command: Sequence[str] = COMMAND) -> str:

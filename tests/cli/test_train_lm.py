@@ -387,6 +387,23 @@ def test_texts_that_do_not_fit_are_one_sentence(neglm: Neglm, corpus: Path) -> N
     assert "name a corpus" in refused(neglm, *SMALL)
 
 
+def test_files_that_are_read_late_are_checked_before_the_corpus_is_counted_and_encoded(
+    neglm: Neglm, corpus: Path
+) -> None:
+    vectors = _vectors(neglm)
+    for options in (
+        ("--valid", "none.txt"),
+        ("--init-embeddings", "none.safetensors"),
+        ("--init-embeddings", vectors),
+        ("--init-embeddings", "valid.txt"),
+    ):
+        said = neglm("train-lm", "corpus.txt", *SMALL, *options, "--cache", code=1, NEGLM_CACHE="cache").stderr.decode()
+        assert not Path("cache").exists(), said
+    assert "vectors of size 4, and this model's have size 9: use --embedding 4" in refused(
+        neglm, "none.txt", *SMALL, "--init-embeddings", vectors
+    )
+
+
 def _vectors(neglm: Neglm) -> str:
     neglm("embed", "corpus.txt", "--size", "4", "--epochs", "1", "--no-cache", "-o", "vectors.safetensors")
     return "vectors.safetensors"
