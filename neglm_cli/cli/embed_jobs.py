@@ -14,7 +14,7 @@ from neglm_cli.cli.corpora import (
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
@@ -38,12 +38,16 @@ def new_job(
 ) -> "Job":
     from neglm_cli.sgns.job import pairs_job
     from neglm_cli.sgns.textsource import words_with_vectors
+    from neglm_cli.text.vocabulary import ALWAYS_KEPT
 
     if pairs is not None:
         return _checked(pairs_job(read_pairs(pairs, settings), settings, ranks()))
     named = Named(corpus, copies)
     vocabulary, files = find_vocabulary(named.readable, vocab, settings.min_count, None, settings.threads)
     words = words_with_vectors(vocabulary, settings.min_count)
+    rare = len(vocabulary) - ALWAYS_KEPT - len(words)
+    if rare:
+        console.note(f"leaving out {count_of(rare, 'word')} below --min-count {settings.min_count}")
     opened = open_named_or_remembered(named.readable, files, vocab, settings.threads)
     return _text_job(words, opened, named.records(opened, settings.threads), settings, cache and not named.any_pipe)
 

@@ -23,7 +23,7 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.plot_drawings import curves, pmi_density, word_map
 from neglm_cli.cli.plot_follow import follow as follow_log
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile
-from neglm_cli.errors import shown
+from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing
 
 if TYPE_CHECKING:
@@ -210,7 +210,9 @@ def _check_usage(
     if pmi and pairs is not None and len(files) > 1:
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     if label and not pmi and len(label) != len(files):
-        raise typer.BadParameter(f"--label has {len(label)} names for {len(files)} files: give one for each.")
+        raise typer.BadParameter(
+            f"--label has {count_of(len(label), 'name')} for {count_of(len(files), 'file')}: give one for each."
+        )
     if output is not None:
         _form(output)
     if not follow:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neglm_cli.cli.console import console, short
 from neglm_cli.cli.pmi_inputs import compared
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Draw
     plane = in_a_plane(Directions.of(vectors.vectors, stored.name).units(ids), method, seed)
     names = [short(vectors.words[i].decode(errors="backslashreplace"), LONGEST) for i in ids.tolist()]
     how = "t-SNE" if plane.share is None else f"first two principal components, {plane.share:.0%} of the variance"
-    shown_words = f"{len(ids):,} most frequent words" if len(ids) < len(counts) else f"all {len(ids):,} words"
+    shown_words = f"{count_of(len(ids), 'most frequent word')}" if len(ids) < len(counts) else f"all {len(ids):,} words"
     text = f"{shown_words} of {_file(source.path)}, {how}"
     summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": plane.share}
     return Drawing(lambda: draw(plane.points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
@@ -98,8 +98,8 @@ def pmi_density(
     given = compared(files[0], files[1:], pairs, k, noise_alpha, threads)
     found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads)
     correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
-    text = f"{given.pairs.total:,} pairs, {len(given.pairs):,} different{correlation}"
-    caption = f"{_file(files[0])}, {given.vectors.size} dimensions: {text}"
+    text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} different{correlation}"
+    caption = f"{_file(files[0])}, {count_of(given.vectors.size, 'dimension')}: {text}"
     summary = {
         "vectors": files[0],
         "k": given.joint.k,

@@ -15,7 +15,7 @@ from neglm_cli.cli.corpora import (
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
@@ -46,7 +46,9 @@ def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
         chosen["log_z"] = first_log_z(chosen.get("loss", Settings.loss), chosen.get("k", Settings.k))
     threads = thread_count(given.get("threads"))
     if threads > usable_cores():
-        console.note(f"{threads} threads wait for each other on {usable_cores()} cores: fewer would be faster")
+        console.note(
+            f"{threads} threads wait for each other on {count_of(usable_cores(), 'core')}: fewer would be faster"
+        )
     return Settings(**chosen | {"threads": threads})
 
 

@@ -13,7 +13,7 @@ from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.signals import as_exception, noted
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
 if TYPE_CHECKING:
@@ -245,15 +245,11 @@ def as_text(summary: dict[str, Any]) -> str:
     name = "the model" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     lines = [f"{name}: {summary['loss']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
     lines.append(
-        f"  {'trained on':<16}{summary['words']:,} words in {_epochs(summary['epochs'])}, {summary['seconds']:,.1f} s, "
-        f"{summary['words_per_second']:,} words/s"
+        f"  {'trained on':<16}{count_of(summary['words'], 'word')} in {count_of(summary['epochs'], 'epoch')}, "
+        f"{summary['seconds']:,.1f} s, {summary['words_per_second']:,} words/s"
     )
     lines.append(f"  {'loss':<16}{summary['training_loss']:.4f} nats per word, in the last epoch")
     if summary["valid_perplexity"] is not None:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")
     return "\n".join([*lines, *traffic_text(summary)])
-
-
-def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"

@@ -22,7 +22,10 @@ from tests.conftest import COMMAND, Neglm, late_signal, one_sentence, users_envi
 from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
-NOTES = ("compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in")
+NOTES = (
+    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in",
+    "leaving out",
+)  # fmt: skip
 
 
 def sentence(stderr: bytes) -> str:

@@ -268,7 +268,7 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     before = sorted(os.listdir())
     for arguments, message in (
         (("neglm.log", "-o", "a.gif"), "ends with .svg, .png or .pdf, and a.gif does not"),
-        (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 files"),
+        (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
         (("neglm.log", "--words", "3"), "--words and --method are for a map"),
         (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),

@@ -24,7 +24,7 @@ from tests.sgns.making import some_text
 SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
 NOTES = (
     "compiling", "counting", "training:", "training on", "using the", "the state is in", "epoch", "going on",
-    "2 threads wait for each other on 1 cores",
+    "2 threads wait for each other on 1 core",
 )  # fmt: skip
 
 
