@@ -56,3 +56,12 @@ class NeglmError(Exception):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(visible(sentence))  # it may quote a file
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"

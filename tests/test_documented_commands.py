@@ -65,7 +65,7 @@ MADE = (
     "neglm vocab corpus.txt --quiet",
     "neglm vocab a.txt -o monday.safetensors --quiet",
     "neglm vocab b.txt -o tuesday.safetensors --quiet",
-    "neglm embed --epochs 1 --min-count 1 --size 300 --quiet",
+    "neglm embed --epochs 1 --quiet",  # of the size that README's `neglm embed` has: what is read with it must fit
     "cp vectors.safetensors wiki.safetensors",
     f"neglm train-lm {SMALL} --valid valid.txt --log train.log",
     "cp model.safetensors news.safetensors",

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
 ROOMS = [
     "store",
@@ -15,17 +17,40 @@ ROOMS = [
     "pictures",
     "cli",
 ]  # each may import from those before it
-FOUNDATIONS = {"errors", "kernels", "simd", "barrier", ""}
+FOUNDATIONS = {"errors", "kernels", "simd", "barrier", "__version__"}
 
 
-def imports(path: Path) -> set[str]:
-    """The rooms that a module imports from."""
+def imported(source: str) -> set[str]:
+    """Full names of all that a module imports, in whatever form; of names in a module, that with the name behind."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "neglm_cli":
-            parts = node.module.split(".")
-            found.add(parts[1] if len(parts) > 1 else "")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
     return found
+
+
+def rooms_of(source: str) -> set[str]:
+    """The rooms that a module imports from, and what it imports from beside them."""
+    names = [name.split(".") for name in imported(source)]
+    return {parts[1] if len(parts) > 1 else "" for parts in names if parts[0] == PACKAGE.name}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import neglm_cli.cli.console",
+        "import os, neglm_cli.cli.console as console",
+        "from neglm_cli.cli.console import console",
+        "from neglm_cli.cli import console",
+        "from neglm_cli import cli",
+        "def f():\n    if True:\n        import neglm_cli.cli",
+    ],
+)
+def test_every_form_of_an_import_is_seen(line: str) -> None:
+    assert rooms_of(line) == {"cli"}
 
 
 def test_imports_go_one_way() -> None:
@@ -33,7 +58,7 @@ def test_imports_go_one_way() -> None:
     assert rooms == set(ROOMS)
     for position, room in enumerate(ROOMS):
         for path in (PACKAGE / room).rglob("*.py"):
-            assert imports(path) <= {*ROOMS[: position + 1], *FOUNDATIONS}, path
+            assert rooms_of(path.read_text(encoding="utf-8")) <= {*ROOMS[: position + 1], *FOUNDATIONS}, path
 
 
 def test_one_module_knows_the_gpu() -> None:
@@ -45,17 +70,8 @@ def test_one_module_knows_mpi() -> None:
 
 
 def importers(*package: str) -> set[Path]:
-    return {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if _imports(path, list(package))}
-
-
-def _imports(path: Path, package: list[str]) -> bool:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            names = {alias.name for alias in node.names}
-        else:
-            continue
-        if any(name.split(".")[: len(package)] == package for name in names):
-            return True
-    return False
+    return {
+        path.relative_to(PACKAGE)
+        for path in PACKAGE.rglob("*.py")
+        if any(tuple(name.split(".")[: len(package)]) == package for name in imported(path.read_text(encoding="utf-8")))
+    }

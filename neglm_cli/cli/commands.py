@@ -1,6 +1,8 @@
 """What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, flags that
---help shows by their names alone, and help that is shown as it is written, square brackets included."""
+--help shows by their names alone, defaults in words without parentheses, and help that is shown as it is written,
+square brackets included."""
 
+from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -11,7 +13,7 @@ def escaped(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-class _Plain:
+class _PlainHelp:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for described in (self, *self.params):  # type: ignore[attr-defined]
@@ -23,14 +25,20 @@ class _Plain:
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""  # Typer would show <bool>
+            if isinstance(parameter.show_default, str):
+                parameter._get_default_string = partial(_default_in_words, parameter)  # Typer would add parentheses
         return parameters
 
 
-class Group(_Plain, TyperGroup):
+def _default_in_words(parameter: Any, **_: Any) -> str:
+    return str(parameter.show_default)
+
+
+class Group(_PlainHelp, TyperGroup):
     pass
 
 
-class Command(_Plain, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     pass
 
 

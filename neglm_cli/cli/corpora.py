@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same, from_first
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
@@ -131,7 +131,7 @@ def find_vocabulary(
             return from_first(processes, lambda: build(together, min_count, max_size)), []
     path = DEFAULT_VOCABULARY if vocab is None else vocab
     vocabulary = Vocabulary.load(path)
-    console.note(f"using the vocabulary {shown(path)} ({len(vocabulary):,} words)")
+    console.note(f"using the vocabulary {shown(path)} ({count_of(len(vocabulary), 'entry')})")
     return vocabulary, vocabulary.files
 
 

@@ -14,6 +14,7 @@ from neglm_cli.cli.embed_jobs import (
     resumed_job,
     settings_of,
     start_from,
+    vectors_to_start_from,
 )
 from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
@@ -29,6 +30,7 @@ from neglm_cli.cli.options import (
     Threads,
     TrainingCorpus,
     VocabularyFile,
+    noise_alpha_option,
     one_blas_thread,
 )
 from neglm_cli.cli.overwriting import refuse_overwriting
@@ -127,13 +129,9 @@ def embed(
     ] = None,
     noise_alpha: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=10,
-            help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike.",
-            show_default="0.75; with --pairs 1",
-            metavar="ALPHA",
-            rich_help_panel=MODEL,
+        noise_alpha_option(
+            "Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike.",
+            "0.75; with --pairs 1",
         ),
     ] = None,
     objective: Annotated[
@@ -266,9 +264,11 @@ def embed(
             if settings.exact:
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:
+                vectors = None if init is None else vectors_to_start_from(init, settings)
                 job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
-                if init is not None:
-                    start_from(job, init)
+                if init is not None and vectors is not None:
+                    start_from(job, vectors, init)
+                del vectors  # training needs the memory
                 summary = Run(job, output, checkpoint).train()
     console.summary(summary, as_text(summary), output, json)
 
@@ -279,9 +279,8 @@ def _check_usage(
 ) -> None:  # fmt: skip
     if "lr" in given and not 0 < given["lr"] < float("inf"):
         raise typer.BadParameter(f"--lr {given['lr']:g} is not a learning rate: it must be more than 0.")
-    for name in ("sample", "noise_alpha"):
-        if not given.get(name, 0) < float("inf"):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a finite number.")
+    if not given.get("sample", 0) < float("inf"):
+        raise typer.BadParameter("--sample must be a finite number.")
     if pairs is not None:
         for name in ("window", "sample"):
             if name in given:

@@ -14,7 +14,7 @@ from neglm_cli.cli.corpora import (
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.text.source import Corpus
+    from neglm_cli.vectors.vectors import Vectors
 
 
 def settings_of(given: dict[str, Any], pairs: bool) -> "Settings":
@@ -37,12 +38,16 @@ def new_job(
 ) -> "Job":
     from neglm_cli.sgns.job import pairs_job
     from neglm_cli.sgns.textsource import words_with_vectors
+    from neglm_cli.text.vocabulary import ALWAYS_KEPT
 
     if pairs is not None:
         return _checked(pairs_job(read_pairs(pairs, settings), settings, ranks()))
     named = Named(corpus, copies)
     vocabulary, files = find_vocabulary(named.readable, vocab, settings.min_count, None, settings.threads)
     words = words_with_vectors(vocabulary, settings.min_count)
+    rare = len(vocabulary) - ALWAYS_KEPT - len(words)
+    if rare:
+        console.note(f"leaving out {count_of(rare, 'word')} below --min-count {settings.min_count}")
     opened = open_named_or_remembered(named.readable, files, vocab, settings.threads)
     return _text_job(words, opened, named.records(opened, settings.threads), settings, cache and not named.any_pipe)
 
@@ -76,15 +81,19 @@ def read_pairs(path: str, settings: "Settings") -> "Pairs":
         return pairs_of(source, progress.advance).cut(settings.min_count)
 
 
-def start_from(job: "Job", path: str) -> None:
+def vectors_to_start_from(path: str, settings: "Settings") -> "Vectors":
     from neglm_cli.vectors.vectors import Vectors
 
     given = Vectors.load(path)
-    if given.size != job.settings.size:
+    if given.size != settings.size:
         raise NeglmError(
-            f"{shown(path)} has vectors of size {given.size}, and these have size {job.settings.size}: "
+            f"{shown(path)} has vectors of size {given.size}, and these have size {settings.size}: "
             f"use --size {given.size}"
         )
+    return given
+
+
+def start_from(job: "Job", given: "Vectors", path: str) -> None:
     known = job.tables.start_from(given, job.words, job.contexts)
     console.note(f"{known:,} of {len(job.words):,} words start from {shown(path)}")
 

@@ -10,7 +10,7 @@ from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.signals import Terminated, noted
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str
         )  # fmt: skip
         seconds = progress.seconds
     if not result.converged:
-        console.note(f"not converged after {result.iterations:,} iterations: what is left to gain is small")
+        console.note(f"not converged after {count_of(result.iterations, 'iteration')}: what is left to gain is small")
     Vectors(
         pairs.words, result.vectors.astype("float32"), pairs.contexts, result.context_vectors.astype("float32"),
         settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": True}, pairs.files,
@@ -158,9 +158,14 @@ def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str
     }
 
 
+def _table_size(summary: dict[str, Any]) -> str:
+    words, contexts = count_of(summary["words"], "word"), count_of(summary["contexts"], "context")
+    return f"{words} and {contexts}, {count_of(summary['size'], 'dimension')}"
+
+
 def as_text(summary: dict[str, Any]) -> str:
     name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    lines = [f"{name}: {summary['words']:,} words and {summary['contexts']:,} contexts, {summary['size']} dimensions"]
+    lines = [f"{name}: {_table_size(summary)}"]
     if "score" in summary:
         end = "converged" if summary["converged"] else "not converged"
         lines.append(f"  {'S(m)':<16}{summary['score']:.8f} nats per pair, {summary['divergence']:.8f} below S(pmi)")
@@ -168,7 +173,8 @@ def as_text(summary: dict[str, Any]) -> str:
     else:
         rate = f"{summary['per_second']:,} {summary['unit']}/s"
         lines.append(
-            f"  {'trained on':<16}{summary['trained_on']:,} {summary['unit']} in {summary['epochs']} epochs, "
+            f"  {'trained on':<16}{count_of(summary['trained_on'], summary['unit'].removesuffix('s'))} in "
+            f"{count_of(summary['epochs'], 'epoch')}, "
             f"{summary['seconds']:,.1f} s, {rate}"
         )
         lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per pair and its noise, in the last epoch")

@@ -23,7 +23,7 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, similarity_text
-from neglm_cli.errors import shown
+from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _mention_case(path: str, rows: list[tuple[bytes, ...]], lexicon: "Lexicon") 
 
 
 def _as_text(report: dict[str, Any], name: str) -> str:
-    lines = [f"{name}: {report['words']:,} words"]
+    lines = [f"{name}: {count_of(report['words'], 'word')}"]
     for result in report["similarity"]:
         lines += ["", *similarity_text(result)]
     for result in report["analogy"]:

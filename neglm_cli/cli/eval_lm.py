@@ -9,7 +9,7 @@ from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.reading import load_model
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.scale.ranks import ALONE, Ranks
@@ -169,7 +169,7 @@ def _as_text(result: dict[str, Any], model: "LanguageModel") -> str:
          f"{result['log_z_std']:.4f}"),
         ("bits", f"{result['bits_per_word']:.4f} a word, {result['bits_per_byte']:.4f} a byte"),
         ("words", f"{result['words']:,}, and {result['lines']:,} ends of line"),
-        ("not known", f"{result['oov']:,} words ({share:.2%}) are out of the vocabulary"),
+        ("not known", f"{count_of(result['oov'], 'word')} ({share:.2%}) out of the vocabulary"),
         ("vocabulary", f"{result['vocabulary']:,} words: perplexities compare only at the same vocabulary"),
     ]  # fmt: skip
     head = f"{name}, predicted by {model.name} ({model.settings.loss}, {result['words_per_second']:,} words/s)"

@@ -8,7 +8,7 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table
 from neglm_cli.cli.overwriting import refuse_overwriting
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
 
@@ -123,4 +123,5 @@ def _form(output: str, form: Form | None) -> Form:
 
 def _as_text(summary: dict[str, Any]) -> str:
     name = " and ".join("standard output" if file in STANDARD_OUTPUT else shown(file) for file in summary["output"])
-    return f"{name}: {summary['words']:,} words, vectors of {summary['size']:,} numbers, as {summary['form']}"
+    size = f"{count_of(summary['words'], 'word')}, vectors of {count_of(summary['size'], 'number')}"
+    return f"{name}: {size}, as {summary['form']}"

@@ -8,7 +8,7 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
 from neglm_cli.cli.overwriting import refuse_overwriting
-from neglm_cli.errors import shown
+from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, beside
 
@@ -100,7 +100,8 @@ def import_(
 
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    contexts = f" and {summary['contexts']:,} contexts" if summary["contexts"] else ""
+    contexts = f" and {count_of(summary['contexts'], 'context')}" if summary["contexts"] else ""
     return (
-        f"{name}: {summary['words']:,} words{contexts}, vectors of {summary['size']:,} numbers, from {summary['form']}"
+        f"{name}: {count_of(summary['words'], 'word')}{contexts}, vectors of {count_of(summary['size'], 'number')}, "
+        f"from {summary['form']}"
     )

@@ -1,5 +1,6 @@
 """`neglm info`: what a file is."""
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,10 +8,17 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import OUTPUT, Debug, Json, Quiet
+from neglm_cli.errors import visible
 from neglm_cli.store.terminal import standard_output
 
 if TYPE_CHECKING:
     from neglm_cli.store.container import Stored
+
+FILES = ("corpus", "validation")  # fields that are lists of files
+COLUMN = 16  # characters for names
+WIDTH = 100  # characters of a value in a line
+MOST_VALUES = 3  # of a list
+STAY = "\xa0"  # a blank where a line does not end
 
 
 @subcommand(
@@ -79,19 +87,43 @@ def _description(stored: "Stored") -> dict[str, Any]:
 
 
 def _as_text(stored: "Stored") -> str:
-    from neglm_cli.errors import shown, visible
+    rows = [(name, _readable(value)) for name, value in stored.fields.items() if name not in ("format", "kind", *FILES)]
+    for name, array in sorted(stored.tensors.items()):
+        rows.append((name, f"{array.dtype} {' × '.join(f'{length:,}' for length in array.shape)}"))
+    for name in FILES:
+        rows += [(name, _file_as_text(stored, file)) for file in stored.fields.get(name, [])]
+    width = max(COLUMN, *(len(name) + 1 for name, _ in rows))
+    lines = [f"{stored.name}: {stored.kind}, {stored.size:,} bytes, checksum verified"]
+    for name, text in rows:
+        first, *more = wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+        lines += [f"  {name:<{width}}{first}", *(" " * (width + 2) + line for line in more)]
+    return "\n".join(visible(line.replace(STAY, " ")) for line in lines)
+
+
+def _file_as_text(stored: "Stored", file: dict[str, Any]) -> str:
+    from neglm_cli.errors import shown
     from neglm_cli.text.remembered import corpus_state, path_from
 
-    lines = [f"{stored.name}: {stored.kind}, {stored.size:,} bytes, checksum verified"]
-    for name, value in stored.fields.items():
-        if name not in ("format", "kind", "corpus"):
-            text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
-            lines.append(f"  {name:<16}{text:,}" if type(text) is int else f"  {name:<16}{text}")
-    for name, array in sorted(stored.tensors.items()):
-        shape = " × ".join(f"{length:,}" for length in array.shape)
-        lines.append(f"  {name:<15} {array.dtype} {shape}")
-    for file in stored.fields.get("corpus", []):
-        path = path_from(stored.path, file["path"])
-        state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
-        lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
-    return "\n".join(map(visible, lines))
+    path = path_from(stored.path, file["path"])
+    state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
+    return f"{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}"
+
+
+def _readable(value: Any) -> str:
+    """A value of the metadata for people: `none`, `yes`, `1,000`, `4.60517`; of a long list only the end."""
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_readable(item)}".replace(" ", STAY) for name, item in value.items())
+    if isinstance(value, list):
+        last = _readable(value[-1])
+        return (
+            f"{len(value):,} values, the last {last}" if len(value) > MOST_VALUES else " ".join(map(_readable, value))
+        )
+    return str(value)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "model.safetensors"
 INPUT, MODEL, TRAINING, OUTPUT, RUNTIME = "Input", "Model", "Training", "Output", "Runtime"
+MOST_ALPHA = 10  # of --noise-alpha: with it the most frequent word is nearly the only noise word
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
 
@@ -56,7 +57,7 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Print errors only (and what was asked for: --json, --words, --output -).",
+        help="Print no notes, progress or summaries: only errors, and output that was asked for.",
         callback=_set_quiet,
         rich_help_panel=RUNTIME,
     ),
@@ -89,7 +90,8 @@ Cache = Annotated[
     typer.Option(
         "--cache/--no-cache",
         help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
-        "directory), or not. Default: keep it.",
+        "directory), or not.",
+        show_default="keep it",
         rich_help_panel=INPUT,
     ),
 ]
@@ -123,6 +125,18 @@ Table = Annotated[
     ),
 ]
 Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metavar="N", rich_help_panel=OUTPUT)]
+
+
+def noise_alpha_option(help_text: str, default: str) -> Any:
+    """--noise-alpha, which has the same range in all commands."""
+    return typer.Option(
+        min=0,
+        max=MOST_ALPHA,
+        help=help_text,
+        show_default=default,
+        metavar="ALPHA",
+        rich_help_panel=MODEL,
+    )
 
 
 def thread_count(threads: int | None) -> int:

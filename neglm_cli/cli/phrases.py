@@ -21,7 +21,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )
 from neglm_cli.cli.overwriting import refuse_overwriting
-from neglm_cli.errors import short, shown
+from neglm_cli.errors import count_of, short, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
 if TYPE_CHECKING:
@@ -197,13 +197,13 @@ def _found(corpus: "Corpus", rule: "Rule", passes: int, threads: int, memory: in
         counting(corpus, threads, memory, progress.advance) as counts,
     ):
         if counts.runs:
-            console.note(f"the word table outgrew --memory: {counts.runs} sorted runs went to disk")
+            console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
         found, lines, words = Phrases(counts, rule), counts.lines, counts.tokens
     for number in range(1, passes + 1):
         with Progress(f"counting pairs, pass {number} of {passes}", corpus.size) as progress:
             new, runs = found.find(corpus, threads, memory, progress.advance)
         if runs:
-            console.note(f"the table of pairs outgrew --memory: {runs} sorted runs went to disk")
+            console.note(f"the table of pairs outgrew --memory: {count_of(runs, 'sorted run')} went to disk")
         if not new:
             break
     return found, lines, words
@@ -235,7 +235,9 @@ def _as_text(summary: dict[str, Any]) -> str:
         f"  {'words':<16}{summary['words']:,}",
     ]
     for number, each in enumerate(summary["passes"], 1):
-        lines.append(f"  {f'pass {number}':<16}{each['phrases']:,} phrases, joined {each['joined']:,} times")
+        lines.append(
+            f"  {f'pass {number}':<16}{count_of(each['phrases'], 'phrase')}, joined {count_of(each['joined'], 'time')}"
+        )
     if summary["most_frequent"]:
         shown_phrases = (f"{short(phrase, PHRASE_WIDTH)} {count:,}" for phrase, count in summary["most_frequent"])
         lines.append(f"  {'most frequent':<16}{'  '.join(shown_phrases)}")

@@ -23,7 +23,7 @@ from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.plot_drawings import curves, pmi_density, word_map
 from neglm_cli.cli.plot_follow import follow as follow_log
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile
-from neglm_cli.errors import shown
+from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing
 
 if TYPE_CHECKING:
@@ -63,6 +63,14 @@ def plot(
             rich_help_panel=INPUT,
         ),
     ] = None,
+    reports: Annotated[
+        bool,
+        typer.Option(
+            "--reports",
+            help="Learning curves of every report, ten seconds apart, instead of epoch means.",
+            rich_help_panel=INPUT,
+        ),
+    ] = False,
     words: Annotated[
         int | None,
         typer.Option(
@@ -140,9 +148,11 @@ def plot(
     for --follow, matplotlib is needed, which neglm's extra named plot installs. The same files give the same bytes.
 
     Learning curves: the training loss, the perplexity of the validation text with a ring around the best, and log Z
-    with its standard deviation (of one or two trainings), one above the other. Of more than 100 reports, some at a
-    time are averaged. A loss in the first twentieth of a training may be too high for the picture. The time of a
-    training that was resumed is that of all its runs together.
+    with its standard deviation (of one or two trainings), one above the other. Loss and log Z are epoch means, weighted
+    by the words of each report; the last one may be that of a running epoch so far. Before the second epoch has
+    ended, and with --reports, every report is drawn; of more than 100, neighbors are averaged. A loss in the first
+    twentieth of a training may be too high for the picture. The time of a training that was resumed is that of all its
+    runs together.
 
     Map of words: vectors of length 1 in a plane, with frequent words written larger. Words that would cover others
     are dots without a name.
@@ -151,9 +161,9 @@ def plot(
     PMI. Pairs that never occur have a PMI of minus infinity; how their scores are distributed is drawn at the left,
     where each counts as often as noise draws it. The outermost 0.05% at each side are cut off.
     """
-    _check_usage(files, by, words, pmi, pairs, method, k, noise_alpha, label, output, follow)
+    _check_usage(files, words, pmi, pairs, method, k, noise_alpha, label, output, follow)
     if follow:
-        follow_log(files[0], by or "words")
+        follow_log(files[0], by or "words", reports)
         return
     from neglm_cli.pictures.paper import need_matplotlib, render
 
@@ -167,12 +177,12 @@ def plot(
 
             sources = [stack.enter_context(seekable(file)) for file in files]
             kind = _kind(sources)
-        _check_kind(kind, by, words, method, label)
+        _check_kind(kind, by is not None or reports or bool(label), words, method)
         target = output or OUTPUTS[kind]
         refuse_overwriting([target], [*files, pairs])
         check_writable(target)
         if kind == CURVES:
-            drawing = curves(sources, label, by or "words")
+            drawing = curves(sources, label, by or "words", reports)
         elif kind == MAP:
             drawing = word_map(sources[0], words or MOST_WORDS, method or "pca", seed)
         else:
@@ -190,7 +200,7 @@ def plot(
 
 
 def _check_usage(
-    files: list[str], by: str | None, words: int | None, pmi: bool, pairs: str | None, method: str | None,
+    files: list[str], words: int | None, pmi: bool, pairs: str | None, method: str | None,
     k: int | None, noise_alpha: float | None, label: list[str] | None, output: str | None, follow: bool,
 ) -> None:  # fmt: skip
     if [*files, pairs].count(STANDARD_STREAM) > 1:
@@ -200,13 +210,17 @@ def _check_usage(
     if pmi and pairs is not None and len(files) > 1:
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     if label and not pmi and len(label) != len(files):
-        raise typer.BadParameter(f"--label has {len(label)} names for {len(files)} files: give one for each.")
+        raise typer.BadParameter(
+            f"--label has {count_of(len(label), 'name')} for {count_of(len(files), 'file')}: give one for each."
+        )
     if output is not None:
         _form(output)
     if not follow:
         return
     if pmi or words is not None or method is not None or label or output is not None:
-        raise typer.BadParameter("--follow draws the curves of a log in the terminal: it takes no options but --by.")
+        raise typer.BadParameter(
+            "--follow draws the curves of a log in the terminal: it takes no options but --by and --reports."
+        )
     if len(files) > 1 or files[0] == STANDARD_STREAM:
         raise typer.BadParameter("--follow takes one log, by the name of its file.")
 
@@ -232,8 +246,9 @@ def _kind(sources: list["Readable"]) -> str:
     return MAP
 
 
-def _check_kind(kind: str, by: str | None, words: int | None, method: str | None, label: list[str] | None) -> None:
-    if kind != CURVES and (by is not None or label):
-        raise typer.BadParameter("--by and --label are for the logs of trainings.")
+def _check_kind(kind: str, for_logs: bool, words: int | None, method: str | None) -> None:
+    """`for_logs`: whether an option was given that is for logs only."""
+    if kind != CURVES and for_logs:
+        raise typer.BadParameter("--by, --reports and --label are for the logs of trainings.")
     if kind != MAP and (words is not None or method is not None):
         raise typer.BadParameter("--words and --method are for a map of vectors.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neglm_cli.cli.console import console
 from neglm_cli.cli.pmi_inputs import compared
-from neglm_cli.errors import NeglmError, short
+from neglm_cli.errors import NeglmError, count_of, short
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ class Drawing(NamedTuple):
     text: str
 
 
-def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Drawing:
+def curves(sources: list["Readable"], label: list[str] | None, by: "By", reports: bool) -> Drawing:
     from neglm_cli.pictures.curves import draw
     from neglm_cli.pictures.log import TrainingLog
-    from neglm_cli.pictures.panels import panels
+    from neglm_cli.pictures.panels import draws_each_report, panels
     from neglm_cli.pictures.paper import names_of
 
     logs = []
@@ -38,11 +38,12 @@ def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Draw
         with open(source.location, "rb") as file:
             logs.append(TrainingLog.parse(file.read(), source.name))
     for log in logs:
-        if not log.loss(by).x:
+        if not log.loss(by, reports):
             raise NeglmError(
                 f"{log.name} has no report yet: wait for the first one, which comes after ten seconds or an epoch"
             )
     names = [short(name, LONGEST) for name in label] if label else names_of([source.path for source in sources])
+    each_report = draws_each_report(logs, reports)
     runs = [
         {
             "file": source.path,
@@ -50,15 +51,15 @@ def curves(sources: list["Readable"], label: list[str] | None, by: "By") -> Draw
             "finished": log.finished,
             "words": log.last["words"],
             "seconds": round(log.last["seconds"], 3),
-            "training_loss": log.loss(by).y[-1],
-            "valid_perplexity": min(log.perplexity(by).y, default=None),
+            "training_loss": log.loss(by, each_report)[-1].y,
+            "valid_perplexity": min((point.y for point in log.perplexity(by)), default=None),
         }
         for source, name, log in zip(sources, names, logs, strict=True)
     ]
-    titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by)]
+    titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by, reports)]
     whose = "a training" if len(logs) == 1 else f"{len(logs)} trainings"
     text = f"learning curves of {whose} by {by}: {', '.join(titles)}"
-    return Drawing(lambda: draw(logs, names, by), {"by": by, "trainings": runs}, text)
+    return Drawing(lambda: draw(logs, names, by, reports), {"by": by, "trainings": runs}, text)
 
 
 def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Drawing:
@@ -81,7 +82,7 @@ def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Draw
     plane = in_a_plane(Directions.of(vectors.vectors, stored.name).units(ids), method, seed)
     names = [short(vectors.words[i].decode(errors="backslashreplace"), LONGEST) for i in ids.tolist()]
     how = "t-SNE" if plane.share is None else f"first two principal components, {plane.share:.0%} of the variance"
-    shown_words = f"{len(ids):,} most frequent words" if len(ids) < len(counts) else f"all {len(ids):,} words"
+    shown_words = f"{count_of(len(ids), 'most frequent word')}" if len(ids) < len(counts) else f"all {len(ids):,} words"
     text = f"{shown_words} of {_file(source.path)}, {how}"
     summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": plane.share}
     return Drawing(lambda: draw(plane.points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
@@ -97,8 +98,8 @@ def pmi_density(
     given = compared(files[0], files[1:], pairs, k, noise_alpha, threads)
     found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads)
     correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
-    text = f"{given.pairs.total:,} pairs, {len(given.pairs):,} different{correlation}"
-    caption = f"{_file(files[0])}, {given.vectors.size} dimensions: {text}"
+    text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} different{correlation}"
+    caption = f"{_file(files[0])}, {count_of(given.vectors.size, 'dimension')}: {text}"
     summary = {
         "vectors": files[0],
         "k": given.joint.k,

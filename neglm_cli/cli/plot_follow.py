@@ -18,7 +18,7 @@ LOOK_EVERY = 0.5  # seconds
 STYLES = {"title": ("bold", "bold"), "curve": ("dim", "cyan"), "axis": ("dim", "dim")}
 
 
-def follow(path: str, by: "By") -> None:
+def follow(path: str, by: "By", reports: bool) -> None:
     """Draw whenever the log has grown, until the training has ended. If stdout is no terminal, draw once at the end."""
     from rich.console import Console as RichConsole
     from rich.live import Live
@@ -38,7 +38,7 @@ def follow(path: str, by: "By") -> None:
             if now != seen:
                 seen = now
                 log = TrainingLog.parse(_read(path, name), name)
-                live.update(_drawn(log, by, terminal), refresh=True)
+                live.update(_drawn(log, by, reports, terminal), refresh=True)
                 if log.finished:
                     return
             time.sleep(LOOK_EVERY)
@@ -61,14 +61,14 @@ def _read(path: str, name: str) -> bytes:
         raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
 
 
-def _drawn(log: "TrainingLog", by: "By", terminal: "RichConsole") -> "Text":
+def _drawn(log: "TrainingLog", by: "By", reports: bool, terminal: "RichConsole") -> "Text":
     from rich.text import Text
 
     from neglm_cli.pictures.terminal import picture
 
-    if not log.loss(by).x:
+    if not log.loss(by, reports):
         return Text(f"{log.name} has no report yet: the first comes after ten seconds, or an epoch", style="dim")
     braille = "utf" in (sys.stdout.encoding or "").lower()
-    rows = picture(log, by, terminal.width, terminal.height - 1, braille)
+    rows = picture(log, by, terminal.width, terminal.height - 1, braille, reports)
     lines = [Text.assemble((row.left, STYLES[row.kind][0]), (row.right, STYLES[row.kind][1])) for row in rows]
     return Text("\n", no_wrap=True, overflow="crop").join(lines)

@@ -18,7 +18,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile, compared
-from neglm_cli.errors import short
+from neglm_cli.errors import count_of, short
 
 if TYPE_CHECKING:
     from neglm_cli.objective.joint import Joint
@@ -55,7 +55,8 @@ def pmi(
         bool,
         typer.Option(
             "--svd/--no-svd",
-            help="Compare with a truncated singular value decomposition of the same rank, or not. Default: compare.",
+            help="Compare with a truncated singular value decomposition of the same rank, or not.",
+            show_default="compare",
             rich_help_panel=MODEL,
         ),
     ] = True,
@@ -188,13 +189,13 @@ def _text(alphabet: "Alphabet", i: int) -> str:
 
 def _as_text(summary: dict[str, Any]) -> str:
     lines = [
-        f"{summary['vectors']}: {summary['size']} dimensions, objective {summary['objective']}, k {summary['k']}, "
-        f"noise alpha {summary['noise_alpha']}",
+        f"{summary['vectors']}: {count_of(summary['size'], 'dimension')}, objective {summary['objective']}, "
+        f"k {summary['k']}, noise alpha {summary['noise_alpha']}",
         f"  {'pairs':<16}{summary['pairs']:,}, {summary['different_pairs']:,} of them different, of "
-        f"{summary['words']:,} words and {summary['contexts']:,} contexts",
+        f"{count_of(summary['words'], 'word')} and {count_of(summary['contexts'], 'context')}",
     ]
     if summary["pairs_left_out"]:
-        lines.append(f"  {'left out':<16}{summary['pairs_left_out']:,} pairs of words that have no vectors")
+        lines.append(f"  {'left out':<16}{count_of(summary['pairs_left_out'], 'pair')} of words that have no vectors")
     sample = summary["samples"]
     cells = "all cells" if sample is None else f"the observed cells and a sample of {sample:,}"
     lines += [f"  {'computed from':<16}{cells}", "", f"  {'nats per pair':<16}{'S':>10}{'KL':>10}{'kept':>9}"]

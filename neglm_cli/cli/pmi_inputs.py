@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from neglm_cli.cli.console import Progress, console
-from neglm_cli.cli.options import INPUT, MODEL
+from neglm_cli.cli.options import INPUT, MODEL, noise_alpha_option
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -37,12 +37,8 @@ NoiseWords = Annotated[
 ]
 NoiseAlpha = Annotated[
     float | None,
-    typer.Option(
-        min=0,
-        help="The power of the counts that noise is drawn by, for vectors that do not say it.",
-        show_default="as in training",
-        metavar="ALPHA",
-        rich_help_panel=MODEL,
+    noise_alpha_option(
+        "The power of the counts that noise is drawn by, for vectors that do not say it.", "as in training"
     ),
 ]
 

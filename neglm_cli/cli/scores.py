@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from neglm_cli.errors import shown, visible
+from neglm_cli.errors import count_of, shown, visible
 
 METHOD_NAMES = {"add": "3CosAdd", "mul": "3CosMul"}
 NONE = "–"  # where there is no number
 
 
 def similarity_text(result: dict[str, Any]) -> list[str]:
-    first = f"{shown(result['file'])}: {result['pairs']:,} pairs, {_used(result)}"
+    first = f"{shown(result['file'])}: {count_of(result['pairs'], 'pair')}, {_used(result)}"
     rows = [
         ("Spearman", result["spearman"], result["spearman_all"]),
         ("Pearson", result["pearson"], result["pearson_all"]),
@@ -30,7 +30,7 @@ def analogy_text(result: dict[str, Any]) -> list[str]:
     names = "".join(f"{METHOD_NAMES[method]:>10}" for method in methods)
     wide = 10 * len(methods)
     lines = [
-        f"{shown(result['file'])}: {total['questions']:,} questions, {_used(total)}",
+        f"{shown(result['file'])}: {count_of(total['questions'], 'question')}, {_used(total)}",
         f"  {'':<{width}}{'':>20}{'used':>{wide}}{'all, skipped as wrong':>{max(wide, 21) + 3}}",
         f"  {'':<{width}}{'used':>10}{'skipped':>10}{names}{names:>{max(wide, 21) + 3}}",
     ]

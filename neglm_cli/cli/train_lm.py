@@ -119,10 +119,10 @@ def train_lm(
     any number of processes.
 
     LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
-    learning_rate; progress has loss (nats per word since the last report), gradient_norm, log_z_mean and log_z_std
-    (of some words of the last minibatch); epoch has loss (of the epoch) and, with --valid, valid_perplexity and
-    best. A training that goes on adds to the file: where a step occurs twice, the later line counts. Under mpirun every
-    line has the rank of its process.
+    learning_rate; progress has loss (nats per word since the last report, or since the epoch began), loss_words (how
+    many words that is the mean of), gradient_norm, log_z_mean and log_z_std (of some words of the last minibatch);
+    epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
+    log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
     """
     given = {
         "loss": loss, "k": k, "noise_alpha": noise_alpha, "noise": noise, "log_z": log_z, "bias_init": bias_init,
@@ -153,6 +153,7 @@ def train_lm(
             limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
             settings = settings_of(preset, given)
             counted = {"min_count": min_count or 1, "max_size": limit}
+            vectors = vectors_to_start_from(init_embeddings, settings)  # before the long work on the texts
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
             if dry_run and ranks().size > 1:
                 raise typer.BadParameter("--dry-run is the work of one process: start it without mpirun.")
@@ -160,7 +161,8 @@ def train_lm(
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
-            job = new_job(texts, settings, gpu, vectors_to_start_from(init_embeddings, settings))
+            job = new_job(texts, settings, gpu, vectors)
+            del vectors  # training needs the memory
         copies.callback(job.device.close)
         with Log(log, goes_on=resume) as reports:
             summary = Run(job, model, checkpoint, reports).train()

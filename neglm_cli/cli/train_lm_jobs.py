@@ -15,7 +15,7 @@ from neglm_cli.cli.corpora import (
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
@@ -46,7 +46,9 @@ def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
         chosen["log_z"] = first_log_z(chosen.get("loss", Settings.loss), chosen.get("k", Settings.k))
     threads = thread_count(given.get("threads"))
     if threads > usable_cores():
-        console.note(f"{threads} threads wait for each other on {usable_cores()} cores: fewer would be faster")
+        console.note(
+            f"{threads} threads wait for each other on {count_of(usable_cores(), 'core')}: fewer would be faster"
+        )
     return Settings(**chosen | {"threads": threads})
 
 
@@ -56,8 +58,11 @@ def new_texts(
 ) -> "Texts":  # fmt: skip
     """`words`: min_count and max_size, for a text without a vocabulary."""
     from neglm_cli.lm.job import Texts, check_batch, check_known
+    from neglm_cli.text.source import open_corpus
 
     threads = settings.threads
+    if valid:
+        open_corpus(valid)  # before the long work on the corpus: one that cannot be read is refused
     named = Named(corpus, copies)
     counted = not has_vocabulary(vocab)
     vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_size"], threads)
@@ -130,7 +135,6 @@ def resumed_job(
     files = named.records(opened, settings.threads)
     if [file["fingerprint"] for file in files] != [file["fingerprint"] for file in state.files]:
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
-    encoded = _encoded(opened, state.words, settings, cache and not named.any_pipe)
     if valid or not state.validation:
         encoded_valid, valid_files = _valid(named_valid, state.words, settings, cache)
     else:
@@ -138,6 +142,7 @@ def resumed_job(
         encoded_valid, valid_files = _encoded(opened_valid, state.words, settings, cache), state.validation
     if [file["fingerprint"] for file in valid_files] != [file["fingerprint"] for file in state.validation]:
         raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
+    encoded = _encoded(opened, state.words, settings, cache and not named.any_pipe)
     texts = Texts(state.words, encoded, files, encoded_valid, valid_files)
     check_batch(encoded, settings, ranks())
     _check_same(texts)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from neglm_cli.cli.options import INPUT, MODEL, OUTPUT, RUNTIME, TRAINING
+from neglm_cli.cli.options import INPUT, MODEL, OUTPUT, RUNTIME, TRAINING, noise_alpha_option
 
 MinCount = Annotated[
     int | None,
@@ -70,14 +70,10 @@ K = Annotated[
 ]
 NoiseAlpha = Annotated[
     float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        help="Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike. neglm and "
-        "neglm-b use it at test time, too.",
-        show_default="1, unigram frequencies, as in the paper's text",
-        metavar="ALPHA",
-        rich_help_panel=MODEL,
+    noise_alpha_option(
+        "Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike. neglm and neglm-b use "
+        "it at test time, too.",
+        "1, unigram frequencies, as in the paper's text",
     ),
 ]
 Noise = Annotated[

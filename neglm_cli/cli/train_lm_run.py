@@ -13,7 +13,7 @@ from neglm_cli.cli.console import Progress, console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.signals import Terminated, noted
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
 if TYPE_CHECKING:
@@ -66,6 +66,29 @@ class Log:
                 self._file.close()
 
 
+class RunningLoss:
+    """Training loss since the last report or the last epoch. Times are seconds of one clock."""
+
+    def __init__(self, now: float) -> None:
+        self.reset(now)
+
+    def reset(self, now: float) -> None:
+        self._since, self._loss, self.words = now, 0.0, 0
+
+    def add(self, trained: "Trained") -> None:
+        self._loss += trained.loss
+        self.words += trained.words
+
+    def is_due(self, now: float) -> bool:
+        """Check whether it is time for a report."""
+        return now - self._since > REPORT_EVERY
+
+    @property
+    def mean(self) -> float:
+        """Nats per word."""
+        return self._loss / max(self.words, 1)
+
+
 class Run:
     """One run of a training, from its start or from where another stopped, to its end or to an interruption."""
 
@@ -80,7 +103,7 @@ class Run:
         self._words_before = job.progress.words
         self._is_saved = bool(self._begun)  # whether the state on the disk is of this training
         self._saved, self._took = time.monotonic(), 0.0
-        self._reported, self._loss, self._words = time.monotonic(), 0.0, 0
+        self._running = RunningLoss(time.monotonic())
         self._log_z: tuple[float, float] | None = None
         self._progress = Progress("training", self._trainer.total, "K words", job.progress.words)
 
@@ -131,16 +154,15 @@ class Run:
             self._seconds = self._progress.seconds  # of training, without the writing of the model at the end
 
     def _after_minibatch(self, trained: "Trained") -> None:
-        self._loss += trained.loss
-        self._words += trained.words
+        self._running.add(trained)
         now = time.monotonic()
-        if now - self._reported > REPORT_EVERY:
+        if self._running.is_due(now):
             self._report(trained.norm)
         self._progress.advance(trained.words, self._detail())
         due = now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
         if self._state and self._job.ranks.any(due and not console.rank):  # the first process decides
             for finished in self._trainer.settle():
-                self._loss, self._words = self._loss + finished.loss, self._words + finished.words
+                self._running.add(finished)
                 self._progress.advance(finished.words)
             self._save_state()
 
@@ -163,22 +185,22 @@ class Run:
             job.save_model(self._output)
         if self._state and job.progress.epoch < job.settings.epochs:
             self._save_state()
-        found: dict[str, Any] = {"loss": end.loss}
+        found: dict[str, Any] = {"loss": end.loss, "loss_words": end.words}
         if end.perplexity is not None:
             found |= {"valid_perplexity": end.perplexity, "best": end.best}
         self._record("epoch", found, end.epoch)
         if end.perplexity is not None:
             mark = ", the best so far" if end.best else ""
             console.note(f"epoch {end.epoch}: loss {end.loss:.4f}, validation perplexity {end.perplexity:.2f}{mark}")
-        self._loss, self._words = 0.0, 0
+        self._running.reset(time.monotonic())  # or, after a long validation, the next report covers one minibatch
 
     def _report(self, norm: float) -> None:
         """What happened since the last report, and how far the model normalises itself."""
         log_z = self._job.device.log_z()
         self._log_z = float(log_z.mean()), float(log_z.std())
-        found = {"loss": self._loss / max(self._words, 1), "gradient_norm": norm}
+        found = {"loss": self._running.mean, "loss_words": self._running.words, "gradient_norm": norm}
         self._record("progress", found | {"log_z_mean": self._log_z[0], "log_z_std": self._log_z[1]})
-        self._loss, self._words, self._reported = 0.0, 0, time.monotonic()
+        self._running.reset(time.monotonic())
 
     def _record(self, event: str, found: dict[str, Any], epoch: int | None = None) -> None:
         progress = self._job.progress
@@ -230,15 +252,11 @@ def as_text(summary: dict[str, Any]) -> str:
     name = "the model" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     lines = [f"{name}: {summary['loss']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
     lines.append(
-        f"  {'trained on':<16}{summary['words']:,} words in {_epochs(summary['epochs'])}, {summary['seconds']:,.1f} s, "
-        f"{summary['words_per_second']:,} words/s"
+        f"  {'trained on':<16}{count_of(summary['words'], 'word')} in {count_of(summary['epochs'], 'epoch')}, "
+        f"{summary['seconds']:,.1f} s, {summary['words_per_second']:,} words/s"
     )
     lines.append(f"  {'loss':<16}{summary['training_loss']:.4f} nats per word, in the last epoch")
     if summary["valid_perplexity"] is not None:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")
     return "\n".join([*lines, *traffic_text(summary)])
-
-
-def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"

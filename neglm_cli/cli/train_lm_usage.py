@@ -51,9 +51,9 @@ def _check_numbers(given: dict[str, Any]) -> None:
     for name in ("lr", "clip"):
         if name in given and not 0 < given[name] < float("inf"):
             raise typer.BadParameter(f"--{name} {given[name]:g} must be a finite number above 0.")
-    for name in ("noise_alpha", "dropout", "decay"):
+    for name in ("dropout", "decay"):
         if not abs(given.get(name, 0)) < float("inf"):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} must be a finite number.")
+            raise typer.BadParameter(f"--{name} must be a finite number.")
     for name in ("log_z", "bias_init", "init", "init_output"):
         if not abs(given.get(name, 0)) <= MOST:
             raise typer.BadParameter(f"--{name.replace('_', '-')} must be a number from -{MOST} to {MOST}.")

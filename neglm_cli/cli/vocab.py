@@ -22,7 +22,7 @@ from neglm_cli.cli.options import (
 )  # fmt: skip
 from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.errors import short, shown
+from neglm_cli.errors import count_of, short, shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
@@ -160,7 +160,7 @@ def _count(paths: list[str], min_count: int, max_size: int | None, threads: int,
         counting(corpus, threads, memory, progress.advance, load_kernels, processes) as counts,
     ):
         if counts.runs:
-            console.note(f"the word table outgrew --memory: {counts.runs} sorted runs went to disk")
+            console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
         together = put_together(counts, min_count, max_size, processes)
         at_first(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
 
@@ -202,8 +202,10 @@ def _as_text(summary: dict[str, Any]) -> str:
         ("kept", f"{kept:,}, which cover {summary['coverage']:.2%} of the text"),
     ]
     if summary["cut_words"]:
-        rows.append(("left out", f"{summary['cut_words']:,}, counted {summary['cut_tokens']:,} times as <unk>"))
-    lines = [f"{name}: {summary['vocabulary']:,} words, with <unk> and <eos>"]
+        rows.append(
+            ("left out", f"{summary['cut_words']:,}, counted {count_of(summary['cut_tokens'], 'time')} as <unk>")
+        )
+    lines = [f"{name}: {count_of(summary['vocabulary'], 'entry')}, with <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:
         words = "  ".join(f"{short(word, WORD_WIDTH)} {count:,}" for word, count in summary["most_frequent"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import MODEL, STATE, Progress, save
@@ -116,6 +116,7 @@ def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = ALONE)
     """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
     if settings.batch < ranks.size:
         raise NeglmError(
-            f"a batch of {settings.batch:,} rows cannot be divided among {ranks.size:,} processes: use a larger --batch"
+            f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} processes: "
+            "use a larger --batch"
         )
     Batches(corpus, settings.batch, settings.bptt)

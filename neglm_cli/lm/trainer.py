@@ -35,6 +35,7 @@ class EpochEnd:
 
     epoch: int  # from 1 on
     loss: float  # nats per word
+    words: int  # that the loss is the mean of
     perplexity: float | None
     best: bool
 
@@ -165,13 +166,14 @@ class Trainer:
         perplexity = self._validate() if self._validate is not None else None
         if perplexity is not None and not math.isfinite(perplexity):
             raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")
-        loss = progress.loss / max(progress.loss_words, 1)
+        words = progress.loss_words
+        loss = progress.loss / max(words, 1)
         best = perplexity is not None and perplexity < progress.best
         progress.losses.append(loss)
         if perplexity is not None:
             progress.validations.append(perplexity)
         progress.epoch, progress.minibatch, progress.loss, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
-        return EpochEnd(progress.epoch, loss, perplexity, best)
+        return EpochEnd(progress.epoch, loss, words, perplexity, best)
 
     def _out_of_patience(self) -> bool:
         patience, found = self._settings.patience, self.progress.validations

@@ -38,7 +38,7 @@ class Scores:
     @staticmethod
     def of(vectors: np.ndarray, context_vectors: np.ndarray, offset: np.ndarray) -> "Scores":
         if not (np.isfinite(vectors).all() and np.isfinite(context_vectors).all()):
-            raise NeglmError("some of the vectors are not finite numbers: train them again with a smaller --rate")
+            raise NeglmError("some of the vectors are not finite numbers: train them again with a smaller --lr")
         return Scores(*(np.ascontiguousarray(array, np.float64) for array in (vectors, context_vectors, offset)))
 
     def rows(self, first: int, last: int) -> np.ndarray:

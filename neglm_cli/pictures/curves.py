@@ -29,10 +29,10 @@ class End(NamedTuple):
     look: Look
 
 
-def draw(logs: list[TrainingLog], names: list[str], by: By) -> "Figure":
+def draw(logs: list[TrainingLog], names: list[str], by: By, reports: bool = False) -> "Figure":
     from matplotlib.figure import Figure
 
-    drawn = panels(logs, by)
+    drawn = panels(logs, by, reports)
     names = [name if len(name) <= LONGEST else "…" + name[-LONGEST + 1 :] for name in names]
     labels = [_labels(panel, names) for panel in drawn]
     right = (0.36 if len(logs) > 1 else 0.25) + max(_width(label) for row in labels for label in row)

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from neglm_cli.errors import NeglmError
@@ -11,36 +13,39 @@ EVENTS = ("progress", "epoch", "end")
 ALWAYS = ("epoch", "step", "words", "seconds")  # numbers that every line has
 LARGEST = 1e300  # beyond it there is no room for an axis
 START = b'{"event"'  # of a line
+LEAST_OF_EPOCH = 0.1  # share of an epoch: the mean of less than that is left out
 
 By = Literal["words", "time"]
 
 
-class Curve(NamedTuple):
-    """Finite numbers, in the order of the training."""
+class Point(NamedTuple):
+    """A number of one line of the log, or the mean of several."""
 
-    x: list[float]  # words or seconds
-    y: list[float]
-    spread: list[float]  # the standard deviation of each; empty where there is none
+    epoch: float
+    x: float  # words or seconds
+    y: float
+    words: float  # that it covers: its weight in a mean
+    spread: float | None = None  # standard deviation
 
 
-def averaged(curve: Curve, most: int) -> Curve:
-    """At most this many points, each the mean of some that follow each other; spreads are those of all together."""
-    size = -(-len(curve.x) // most)
+def averaged(points: Sequence[Point], most: int) -> Sequence[Point]:
+    """Average neighboring points, so that at most this many are left."""
+    size = -(-len(points) // most)
     if size <= 1:
-        return curve
-    groups = [slice(start, start + size) for start in range(0, len(curve.x), size)]
-    x = [curve.x[group][-1] for group in groups]
-    y = [_mean(curve.y[group]) for group in groups]
-    spread = [
-        math.sqrt(_mean([s * s + (value - mean) ** 2 for s, value in zip(curve.spread[g], curve.y[g], strict=True)]))
-        for g, mean in zip(groups, y, strict=True)
-        if curve.spread
-    ]
-    return Curve(x, y, spread)
+        return points
+    return [_mean(points[start : start + size]) for start in range(0, len(points), size)]
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _mean(points: Sequence[Point]) -> Point:
+    """Mean weighted by words, at the last of the points; standard deviations are pooled."""
+    weights = [point.words for point in points] if any(point.words for point in points) else [1.0] * len(points)
+    total = sum(weights)
+    mean = sum(weight * point.y for weight, point in zip(weights, points, strict=True)) / total
+    last, spread = points[-1], None
+    if last.spread is not None:
+        squares = [(point.spread or 0.0) ** 2 + (point.y - mean) ** 2 for point in points]
+        spread = math.sqrt(sum(weight * square for weight, square in zip(weights, squares, strict=True)) / total)
+    return Point(last.epoch, last.x, mean, sum(point.words for point in points), spread)
 
 
 @dataclass(frozen=True)
@@ -74,26 +79,53 @@ class TrainingLog:
             found |= record
         return found
 
-    def loss(self, by: By) -> Curve:
-        """Of each report; of each epoch where reports are fewer, as in a short training."""
-        progress, epochs = (self._curve(event, "loss", by) for event in ("progress", "epoch"))
-        return progress if len(progress.x) >= max(2, len(epochs.x)) else epochs if epochs.x else progress
+    @property
+    def epochs(self) -> int:
+        """Epochs that have ended."""
+        return sum(record["event"] == "epoch" for record in self.records)
 
-    def perplexity(self, by: By) -> Curve:
-        return self._curve("epoch", "valid_perplexity", by)
+    def loss(self, by: By, each_report: bool) -> list[Point]:
+        """Each report, if there are two; else the mean of each epoch, and of the running one so far."""
+        reports = self._points("progress", "loss", by)
+        if each_report and len(reports) > 1:
+            return reports
+        ended = {point.epoch: point for point in self._points("epoch", "loss", by)}
+        found = {point.epoch: point for point in self._epoch_means(reports, by)} | ended
+        return sorted(found.values(), key=lambda point: point.epoch)
 
-    def log_z(self, by: By) -> Curve:
-        return self._curve("progress", "log_z_mean", by, "log_z_std")
+    def perplexity(self, by: By) -> list[Point]:
+        return self._points("epoch", "valid_perplexity", by)
 
-    def _curve(self, event: str, field: str, by: By, spread: str | None = None) -> Curve:
-        x_field = "words" if by == "words" else "seconds"
-        found = [
-            (record[x_field], record[field], record[spread] if spread and is_number(record.get(spread)) else 0.0)
-            for record in self.records
-            if record["event"] == event and is_number(record.get(field))
+    def log_z(self, by: By, each_report: bool) -> list[Point]:
+        reports = self._points("progress", "log_z_mean", by, "log_z_std")
+        return reports if each_report else self._epoch_means(reports, by)
+
+    def _epoch_means(self, reports: list[Point], by: By) -> list[Point]:
+        """Means of the reports of each epoch; of epochs only that have been reported on for a good part."""
+        ends = {point.epoch: point for point in self._points("epoch", "loss", by)}
+        means = [_mean(list(group)) for _, group in groupby(reports, key=lambda point: point.epoch)]
+        longest = max((point.words for point in [*means, *ends.values()]), default=0.0)
+        return [
+            mean._replace(x=ends.get(mean.epoch, mean).x) for mean in means if mean.words >= LEAST_OF_EPOCH * longest
         ]
-        x, y, spreads = ([float(row[i]) for row in found] for i in range(3))
-        return Curve(x, y, spreads if spread else [])
+
+    def _points(self, event: str, field: str, by: By, spread: str | None = None) -> list[Point]:
+        x_field = "words" if by == "words" else "seconds"
+        found, before = [], 0.0
+        for record in self.records:
+            if record["event"] == event and is_number(record.get(field)):
+                deviation = None if spread is None else float(record[spread]) if is_number(record.get(spread)) else 0.0
+                covered = _words_of(record, before)
+                found.append(Point(record["epoch"], float(record[x_field]), float(record[field]), covered, deviation))
+            if record["event"] in (event, "epoch"):
+                before = record["words"]
+        return found
+
+
+def _words_of(record: dict[str, Any], before: float) -> float:
+    """Words that a line covers. Logs of old versions do not say it: then all since the line before."""
+    words: Any = record.get("loss_words")
+    return float(words if is_number(words) and words >= 0 else max(0, record["words"] - before))
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:

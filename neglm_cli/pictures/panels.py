@@ -1,13 +1,27 @@
 """What is drawn of logs, on paper or in a terminal: the panels of a picture, and from where to where they go."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from neglm_cli.pictures.log import By, Curve, TrainingLog, averaged
+from neglm_cli.pictures.log import By, Point, TrainingLog, averaged
 
 LOG_SCALE_FROM = 2.0  # ratio of the largest value to the least
 MOST_POINTS = 100  # of a line: more than that and several lines are one thicket
 MOST_BANDS = 2  # likewise
 BEGINNING = 0.05  # of a training: what is far off there may leave the panel
+
+
+class Curve(NamedTuple):
+    """Finite numbers, in the order of the training."""
+
+    x: list[float]  # words or seconds
+    y: list[float]
+    spread: list[float]  # the standard deviation of each; empty where there is none
+
+    @staticmethod
+    def of(points: Sequence[Point]) -> "Curve":
+        spread = [point.spread for point in points if point.spread is not None]
+        return Curve([point.x for point in points], [point.y for point in points], spread)
 
 
 class Panel(NamedTuple):
@@ -29,13 +43,26 @@ class Limits(NamedTuple):
     logarithmic: bool
 
 
-def panels(logs: list[TrainingLog], by: By) -> list[Panel]:
-    """What can be drawn of these logs; what none of them has is left out."""
-    log_z = [averaged(log.log_z(by), MOST_POINTS) for log in logs]
+def draws_each_report(logs: list[TrainingLog], wanted: bool) -> bool:
+    """Epoch means are the default; before the second one there are only reports to draw."""
+    return wanted or all(log.epochs < 2 for log in logs)
+
+
+def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel]:
+    """What can be drawn of these logs, by epochs or report by report; what none of them has is left out."""
+    each_report = draws_each_report(logs, reports)
+
+    def line(points: list[Point]) -> Curve:
+        return Curve.of(averaged(points, MOST_POINTS) if each_report else points)
+
+    log_z = [line(log.log_z(by, each_report)) for log in logs]
     bands = len(logs) <= MOST_BANDS
     found = [
-        Panel("Training loss, nats per word", [averaged(log.loss(by), MOST_POINTS) for log in logs]),
-        Panel("Validation perplexity", [log.perplexity(by) for log in logs], best=True),
+        Panel(
+            "Training loss, nats per word" + ("" if each_report else ", epoch means"),
+            [line(log.loss(by, each_report)) for log in logs],
+        ),
+        Panel("Validation perplexity", [Curve.of(log.perplexity(by)) for log in logs], best=True),
         Panel("log Z, mean ± standard deviation", log_z, zero=True)
         if bands
         else Panel("log Z, mean", [curve._replace(spread=[]) for curve in log_z], zero=True),

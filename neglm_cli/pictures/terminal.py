@@ -43,9 +43,9 @@ class Canvas:
         return ["".join(chr(BLANK + cell) if braille else " *"[cell > 0] for cell in row) for row in self._cells]
 
 
-def picture(log: TrainingLog, by: By, columns: int, rows: int, braille: bool) -> list[Row]:
+def picture(log: TrainingLog, by: By, columns: int, rows: int, braille: bool, reports: bool = False) -> list[Row]:
     """What a log shows so far, in so many columns and at most so many rows."""
-    drawn = [panel._replace(curves=[panel.curves[0]._replace(spread=[])]) for panel in panels([log], by)]
+    drawn = [panel._replace(curves=[panel.curves[0]._replace(spread=[])]) for panel in panels([log], by, reports)]
     drawn = drawn[: max(1, (rows - 3) // (FEWEST + 1))]
     height = min(MOST, max(FEWEST, (rows - 3) // len(drawn) - 1))
     width = max(10, columns - MARGIN - 1)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from neglm_cli.errors import count_of
 from neglm_cli.pictures.labels import placed
 from neglm_cli.pictures.paper import COLOURS, INK, SOFT
 
@@ -45,7 +46,7 @@ def draw(points: np.ndarray, words: list[str], counts: np.ndarray, caption: str)
         if corner is not None:
             axes.text(corner[0], corner[1] + 0.22 * extent[1], text, size=size, color=INK, va="baseline", zorder=3)
     if not named.all():
-        caption += f"; pale dots: {(~named).sum():,} names without room"
+        caption += f"; pale dots: {count_of(int((~named).sum()), 'name')} without room"
     figure.text(MARGIN / WIDTH, 0.1 / whole, caption, size=8, color=SOFT)
     return figure
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
@@ -69,7 +69,7 @@ class Vocabulary(Alphabet):
         """The counts of the text it was made from, if nothing was cut away."""
         if self.cut_words:
             raise NeglmError(
-                f"{name} was cut ({self.cut_words:,} words left out), so merging it would not be exact: "
+                f"{name} was cut ({count_of(self.cut_words, 'word')} left out), so merging it would not be exact: "
                 "make it again without --min-count and --max-size, and give those to --merge"
             )
         counts = self.counts.copy()

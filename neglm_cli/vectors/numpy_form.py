@@ -4,7 +4,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.vectors.reading import Input, Table, checked, opening, refuse_repeated
 
@@ -30,7 +30,9 @@ def read(source: Input, words: str) -> Table:
     with opening(words) as list_:
         name, listed = list_.name, _lines(list_)
     if len(listed) != len(vectors):
-        raise NeglmError(f"{name} has {len(listed):,} words, but {source.name} has {len(vectors):,} rows")
+        raise NeglmError(
+            f"{name} has {count_of(len(listed), 'word')}, but {source.name} has {count_of(len(vectors), 'row')}"
+        )
     refuse_repeated(listed, name, lambda row: f"line {row + 1}")
     return checked(Table(listed, vectors), source.name, lambda row: f"row {row + 1}")
 

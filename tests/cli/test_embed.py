@@ -21,7 +21,10 @@ from tests.cut_short import cut_short
 from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
-NOTES = ("compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in")
+NOTES = (
+    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in",
+    "leaving out",
+)  # fmt: skip
 
 
 def sentence(stderr: bytes) -> str:
@@ -115,6 +118,7 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init", "small", code=1).stderr)
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
+    assert message == sentence(neglm("embed", "none.txt", *SMALL, "--init", "small", code=1).stderr)  # looked at first
 
 
 CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # for the second time: there is one already

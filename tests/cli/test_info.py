@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,31 @@ def test_says_what_a_file_is(neglm: Neglm, vocabulary: Path) -> None:
     for expected in (
         "vocab.safetensors: vocabulary",
         "checksum verified",
-        "max_size None, min_count 2",
+        "max_size none, min_count 2",
         "offsets         int64 4",
         "corpus.txt, there, 6 bytes",
     ):
         assert expected in output
+
+
+def test_a_model_is_described_in_plain_words(neglm: Neglm, workplace: Path) -> None:
+    Path("corpus.txt").write_bytes(b"a b c d a b\na a b\n" * 30)
+    Path("valid.txt").write_bytes(b"a b c\n" * 10)
+    small = ("--hidden", "4", "--batch", "2", "--no-cache", "--k", "1000")
+    neglm("train-lm", "corpus.txt", *small, "--epochs", "5")
+    neglm("train-lm", "corpus.txt", *small, "--epochs", "1", "--valid", "valid.txt", "-o", "validated.safetensors")
+    neglm("embed", "corpus.txt", "--min-count", "1", "--size", "4", "--no-cache")
+    model, vectors = (neglm("info", f"{name}.safetensors").stdout.decode() for name in ("model", "vectors"))
+    for output in (model, vectors):
+        assert not re.search(r"None|True|False|[\[\]{}]", output)
+        assert all(len(line) <= 130 for line in output.splitlines())
+    said = " ".join(model.split())
+    for expected in ("k 1,000", "bias_init none", "reset_at_eos no", "log_z 6.90776", "losses 5 values, the last "):
+        assert expected in said
+    validated = neglm("info", "validated.safetensors").stdout.decode()
+    assert re.search(r"^  validation +valid.txt, there, 60 bytes, fingerprint [0-9a-f]{32}$", validated, re.MULTILINE)
+    assert re.search(r"^  lstm.0.recurrent float32 4 × 16$", model, re.MULTILINE)
+    assert "deterministic no" in vectors
 
 
 def test_json(neglm: Neglm, vocabulary: Path) -> None:

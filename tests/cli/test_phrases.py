@@ -35,7 +35,7 @@ def test_the_text_goes_to_standard_output(neglm: Neglm, corpus: Path) -> None:
     stderr = result.stderr.decode()
     for expected in ("the text: 360 words and phrases", "lines           120", "words           480", "hong_kong 40"):
         assert expected in stderr
-    assert "pass 1          3 phrases, joined 80 times\n  pass 2          1 phrases, joined 40 times\n" in stderr
+    assert "pass 1          3 phrases, joined 80 times\n  pass 2          1 phrase, joined 40 times\n" in stderr
 
 
 def test_passes(neglm: Neglm, corpus: Path) -> None:

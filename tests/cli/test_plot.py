@@ -83,10 +83,16 @@ def test_learning_curves(neglm: Neglm, logs: None) -> None:
         "curves.svg: learning curves of 2 trainings by words: training loss, validation perplexity, log Z\n"
     )
     found = texts("curves.svg")
-    for title in ("Training loss, nats per word", "Validation perplexity", "log Z, mean ± standard deviation"):
+    for title in (
+        "Training loss, nats per word, epoch means",
+        "Validation perplexity",
+        "log Z, mean ± standard deviation",
+    ):
         assert title in found
-    for label in ("neglm  best 97.50", "nce  best 104.2", "neglm  4.51", "thousand words"):
+    for label in ("neglm  best 97.50", "nce  best 104.2", "neglm  5.00", "thousand words"):
         assert label in found
+    neglm("plot", "neglm.log", "nce.log", "--reports")
+    assert {"Training loss, nats per word", "neglm  4.51"} <= set(texts("curves.svg"))
 
 
 def test_learning_curves_by_time_with_names(neglm: Neglm, logs: None) -> None:
@@ -105,7 +111,7 @@ def test_one_log_from_a_pipe_to_a_pipe(neglm: Neglm, workplace: Path) -> None:
     result = neglm("plot", "-", "-o", "-", stdin=short)
     Path("out.svg").write_bytes(result.stdout)
     found = texts("out.svg")
-    assert "Training loss, nats per word" in found
+    assert "Training loss, nats per word, epoch means" in found
     assert "Validation perplexity" not in found
     assert "6.00" in found
     assert b"the picture: learning curves of a training" in result.stderr
@@ -263,16 +269,17 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     before = sorted(os.listdir())
     for arguments, message in (
         (("neglm.log", "-o", "a.gif"), "ends with .svg, .png or .pdf, and a.gif does not"),
-        (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 files"),
+        (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
         (("neglm.log", "--words", "3"), "--words and --method are for a map"),
-        (("vectors.safetensors", "--by", "time"), "--by and --label are for the logs"),
+        (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
+        (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "neglm.log"), "give logs, or one file of vectors"),
         (("vectors.safetensors", "--k", "3"), "are for --pmi"),
         (("--pmi", "vectors.safetensors", "text", "--pairs", "p"), "give one of them"),
         (("-", "-"), "can be read only once"),
         (("--follow", "neglm.log", "nce.log"), "--follow takes one log"),
         (("--follow", "-"), "--follow takes one log"),
-        (("--follow", "neglm.log", "-o", "a.svg"), "it takes no options but --by"),
+        (("--follow", "neglm.log", "-o", "a.svg"), "it takes no options but --by and --reports"),
     ):
         assert message in one_sentence(neglm("plot", *arguments, code=2).stderr)
     Path("log.svg").write_bytes(lines(*training(1)))

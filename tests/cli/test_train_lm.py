@@ -24,7 +24,7 @@ from tests.sgns.making import some_text
 SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
 NOTES = (
     "compiling", "counting", "training:", "training on", "using the", "the state is in", "epoch", "going on",
-    "2 threads wait for each other on 1 cores",
+    "2 threads wait for each other on 1 core",
 )  # fmt: skip
 
 
@@ -146,6 +146,43 @@ def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
         assert {"event", "epoch", "step", "words", "seconds", "words_per_second", "learning_rate"} <= set(line)
     assert [line["epoch"] for line in lines if line["event"] == "epoch"] == [1, 2]
     assert "loss" in lines[-2]
+    assert [line["loss_words"] for line in lines if line["event"] == "epoch"] == [lines[-1]["words"] // 2] * 2
+
+
+def test_a_report_after_a_long_validation_covers_the_time_since(corpus: Path) -> None:
+    """A clock of our own: a second for each minibatch and a hundred for a validation; reports are ten seconds apart."""
+    program = (
+        "import sys; from types import SimpleNamespace; from neglm_cli.cli import main, train_lm_run; "
+        "from neglm_cli.lm.job import Job; now = [0.0]; validate = Job.validate; "
+        "after = train_lm_run.Run._after_minibatch\n"
+        "def wait(seconds, work, *given):\n    now[0] += seconds\n    return work(*given)\n"
+        "train_lm_run.time = SimpleNamespace(monotonic=lambda: now[0]); "
+        "train_lm_run.Run._after_minibatch = lambda *given: wait(1, after, *given); "
+        "Job.validate = lambda job: wait(100, validate, job); "
+        f"sys.exit(main.run(['train-lm', 'corpus.txt', *{SMALL}, '--valid', 'valid.txt', '--log', 'log', "
+        "'--checkpoint', '1e9']))"
+    )
+    subprocess.run([sys.executable, "-c", program], env=users_environment(), check=True, stdout=subprocess.DEVNULL)
+    lines = [json.loads(line) for line in Path("log").read_text().splitlines()]
+    reports = [line for line in lines if line["event"] == "progress"]
+    assert {line["epoch"] for line in reports} == {1, 2}
+    assert {line["loss_words"] for line in reports} == {11 * 3 * 6}  # minibatches, rows, steps
+    for before, line in zip([{"words": 0}, *lines], lines, strict=False):
+        if line["event"] == "progress":
+            assert line["loss_words"] == line["words"] - before["words"]
+
+
+def test_a_resumed_training_logs_the_loss_of_the_whole_epoch(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole", "--log", "whole.log")
+    kill_a_training()
+    neglm("train-lm", "--resume", "--model", "cut", "--no-cache", "--log", "cut.log")
+    whole, cut = (
+        [json.loads(line) for line in Path(name).read_text().splitlines() if '"epoch", ' in line]
+        for name in ("whole.log", "cut.log")
+    )
+    assert [(line["loss"], line["loss_words"]) for line in cut] == [
+        (line["loss"], line["loss_words"]) for line in whole[-len(cut) :]
+    ]
 
 
 LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
@@ -327,7 +364,7 @@ def test_a_state_that_is_gone_is_not_promised(corpus: Path, room: str, save: str
 def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
     for arguments, part in (
         (("--k", "0"), "--k"),
-        (("--noise-alpha", "1.5"), "--noise-alpha"),
+        (("--noise-alpha", "10.5"), "--noise-alpha"),
         (("--noise-alpha", "nan"), "--noise-alpha"),
         (("--dropout", "1"), "--dropout"),
         (("--lr", "-1"), "--lr"),
@@ -365,6 +402,23 @@ def test_texts_that_do_not_fit_are_one_sentence(neglm: Neglm, corpus: Path) -> N
     assert "not a vocabulary" in refused(neglm, "corpus.txt", *SMALL, "--vocab", _vectors(neglm))
     Path("vocab.safetensors").unlink()
     assert "name a corpus" in refused(neglm, *SMALL)
+
+
+def test_files_that_are_read_late_are_checked_before_the_corpus_is_counted_and_encoded(
+    neglm: Neglm, corpus: Path
+) -> None:
+    vectors = _vectors(neglm)
+    for options in (
+        ("--valid", "none.txt"),
+        ("--init-embeddings", "none.safetensors"),
+        ("--init-embeddings", vectors),
+        ("--init-embeddings", "valid.txt"),
+    ):
+        said = neglm("train-lm", "corpus.txt", *SMALL, *options, "--cache", code=1, NEGLM_CACHE="cache").stderr.decode()
+        assert not Path("cache").exists(), said
+    assert "vectors of size 4, and this model's have size 9: use --embedding 4" in refused(
+        neglm, "none.txt", *SMALL, "--init-embeddings", vectors
+    )
 
 
 def _vectors(neglm: Neglm) -> str:

@@ -33,7 +33,7 @@ def test_writes_a_vocabulary_and_says_what_is_in_it(neglm: Neglm, corpus: Path) 
     assert words(neglm) == {"<eos>": 3, "the": 3, "<unk>": 1, "cat": 1, "end": 1, "mat": 1, "on": 1, "sat": 1}
     assert list(words(neglm))[:3] == ["<eos>", "the", "<unk>"]
     for expected in (
-        "8 words",
+        "8 entries",
         "lines           3",
         "words           8",
         "distinct words  6",

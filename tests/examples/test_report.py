@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,21 @@ def test_tables_are_made_from_the_results(recipe: str, tmp_path: Path) -> None:
     for table in tables:
         assert table.strip() in page
     for picture in tmp_path.iterdir():
-        assert PAGES[recipe].with_name(picture.name).exists()
+        assert texts(picture) == texts(PAGES[recipe].with_name(picture.name))
         assert f"]({picture.name})" in page
+
+
+def texts(picture: Path) -> list[str]:
+    """All that is written in an SVG; its lines differ a little from one version of matplotlib to the next."""
+    elements = ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
+    return sorted("".join(element.itertext()) for element in elements)
+
+
+def test_the_loss_in_a_picture_is_that_of_the_last_epoch() -> None:
+    """NEGLM's log has reports up to the seventh epoch only, and its epochs to the end."""
+    log = (EXAMPLES / "ptb" / "results" / "1" / "neglm" / "log.json").read_text(encoding="utf-8").splitlines()
+    last = [found for found in map(json.loads, log) if found["event"] == "epoch"][-1]
+    assert f"NEGLM  {last['loss']:.2f}" in texts(EXAMPLES / "ptb" / "curves.svg")
 
 
 def record(event: str, step: int, **fields: float) -> str:

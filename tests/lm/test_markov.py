@@ -74,4 +74,4 @@ def test_learns_it_with_smoothed_noise() -> None:
 
 def test_negative_sampling_without_the_correction_does_not() -> None:
     found, true = perplexities(replace(SETTINGS, loss="neg"))
-    assert found > 1.05 * true
+    assert found > 1.3 * true

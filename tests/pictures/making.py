@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 
-def report(step: int, seconds: float, loss: float, log_z: float = 0.1) -> dict[str, Any]:
+def report(step: int, seconds: float, loss: float, log_z: float = 0.1, words: int | None = None) -> dict[str, Any]:
+    """`words`: that it covers, which old logs do not say."""
     found = {"loss": loss, "gradient_norm": 5.0, "log_z_mean": log_z, "log_z_std": 0.2}
+    found |= {} if words is None else {"loss_words": words}
     return _record("progress", step, seconds) | found
 
 

@@ -1,36 +1,96 @@
 """Logs: of runs that were interrupted, that go on, and that are no logs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.pictures.log import Curve, TrainingLog, averaged
+from neglm_cli.pictures.log import Point, TrainingLog, averaged
 from tests.pictures.making import end, epoch_end, lines, report, training
 
 
-def test_curves_by_words_and_by_time() -> None:
-    log = TrainingLog.parse(lines(report(100, 10, 7, 0.5), report(200, 20, 6), epoch_end(300, 30, 6.5, 90)), "log")
-    assert log.loss("words") == Curve([40_000, 80_000], [7, 6], [])
-    assert log.loss("time").x == [10, 20]
-    assert log.perplexity("time") == Curve([30], [90], [])
-    assert log.log_z("words") == Curve([40_000, 80_000], [0.5, 0.1], [0.2, 0.2])
+def parse(*records: dict[str, Any]) -> TrainingLog:
+    return TrainingLog.parse(lines(*records), "log")
+
+
+def x(points: Sequence[Point]) -> list[float]:
+    return [point.x for point in points]
+
+
+def y(points: Sequence[Point]) -> list[float]:
+    return [point.y for point in points]
+
+
+def test_reports_by_words_and_by_time() -> None:
+    log = parse(report(100, 10, 7, 0.5), report(200, 20, 6), epoch_end(300, 30, 6.5, 90))
+    assert log.loss("words", each_report=True) == [Point(1, 40_000, 7, 40_000), Point(1, 80_000, 6, 40_000)]
+    assert x(log.loss("time", each_report=True)) == [10, 20]
+    assert log.perplexity("time") == [Point(1, 30, 90, 120_000)]
+    assert log.log_z("words", each_report=True) == [
+        Point(1, 40_000, 0.5, 40_000, 0.2), Point(1, 80_000, 0.1, 40_000, 0.2)
+    ]  # fmt: skip
     assert not log.finished
-    assert TrainingLog.parse(lines(*training(1)), "log").finished
+    assert parse(*training(1)).finished
+
+
+def test_epoch_means_are_those_that_the_training_logged() -> None:
+    log = parse(*training(3))
+    assert log.loss("time", each_report=False) == [Point(i, 100 * i, 5, 400_000) for i in (1, 2, 3)]
+
+
+def test_a_report_of_one_minibatch_has_the_weight_of_one() -> None:
+    """As old versions wrote after a long validation; what it covers is known from the lines before it."""
+    first = [report(500, 50, 6, 0.4), report(999, 99, 5, 0.6), epoch_end(1000, 200, 5.6)]
+    old = [report(1001, 201, 9, 9.0), report(1500, 250, 5, 0.2)]
+    new = [report(1001, 201, 9, 9.0, words=400), report(1500, 250, 5, 0.2, words=499 * 400)]
+    for later in (old, new):
+        log = parse(*first, *later)
+        running = log.loss("words", each_report=False)
+        assert x(running) == [400_000, 600_000]
+        assert y(running) == pytest.approx([5.6, 5 + 4 / 500])
+        assert y(log.log_z("words", each_report=False)) == pytest.approx([0.4 + 0.2 * 499 / 999, 0.2 + 8.8 / 500])
+        assert x(log.log_z("time", each_report=False)) == [200, 250]
+
+
+def test_the_words_that_a_report_says_it_covers_count() -> None:
+    """Of a thinned log the lines before it are not those before it in the training."""
+    log = parse(report(500, 50, 6, words=100), report(900, 90, 4, words=300))
+    assert y(log.loss("words", each_report=False)) == [4.5]
+    odd = [report(500, 50, 6) | {"loss_words": words} for words in ("many", -1, float("nan"), None)]
+    for record in odd:
+        assert parse(record).loss("words", each_report=False) == [Point(1, 200_000, 6, 200_000)]
+
+
+def test_a_running_epoch_is_drawn_when_there_is_enough_of_it() -> None:
+    log = [*training(2)[:-1], report(2001, 300, 9)]
+    assert y(parse(*log).loss("words", each_report=False)) == [5, 5]
+    assert y(parse(*log, report(2200, 320, 4)).loss("words", each_report=False)) == [5, 5, pytest.approx(4 + 5 / 200)]
+    assert y(parse(report(1, 1, 9)).loss("words", each_report=False)) == [9]
+
+
+def test_an_epoch_whose_end_was_not_logged_has_the_mean_of_its_reports() -> None:
+    """A training that was killed between the checkpoint and the line of the log."""
+    log = parse(report(400, 40, 8), report(800, 80, 6), report(1500, 20, 5), epoch_end(2000, 60, 4))
+    assert y(log.loss("words", each_report=False)) == [7, 4]
 
 
 def test_short_epochs_have_no_reports_between_them() -> None:
-    log = TrainingLog.parse(lines(epoch_end(10, 1, 7), report(11, 11, 6.9), epoch_end(20, 12, 6)), "log")
-    assert log.loss("words").y == [7, 6]
-    assert log.perplexity("words").y == []
+    log = parse(epoch_end(1000, 1, 7), report(1001, 11, 6.9), epoch_end(2000, 12, 6))
+    assert y(log.loss("words", each_report=False)) == y(log.loss("words", each_report=True)) == [7, 6]
+    assert log.perplexity("words") == []
 
 
 def test_a_training_that_was_resumed() -> None:
     """It was killed at 300, behind a checkpoint at 150: from 260 on the second run counts, and so do both clocks."""
     first = [report(100, 10, 7), report(200, 20, 6), report(300, 30, 5)]
     second = [report(260, 11, 5.5), report(400, 22, 4), end(400, 23)]
-    log = TrainingLog.parse(lines(*first, *second), "log")
-    assert log.loss("time") == Curve([10, 20, 41, 52], [7, 6, 5.5, 4], [])
+    log = parse(*first, *second)
+    found = log.loss("time", each_report=True)
+    assert x(found) == [10, 20, 41, 52]
+    assert y(found) == [7, 6, 5.5, 4]
     third = [report(500, 9, 3)]
-    assert TrainingLog.parse(lines(*first, *second[:-1], *third), "log").loss("time").x == [10, 20, 41, 52, 61]
+    assert x(parse(*first, *second[:-1], *third).loss("time", each_report=True)) == [10, 20, 41, 52, 61]
 
 
 def test_lines_that_are_cut() -> None:
@@ -40,7 +100,7 @@ def test_lines_that_are_cut() -> None:
     assert TrainingLog.parse(whole[:5], "log").records == []
     assert TrainingLog.parse(b"", "log").records == []
     joined = whole[:-30] + lines(report(150, 5, 6.5))
-    assert TrainingLog.parse(joined, "log").loss("time") == Curve([10, 15], [7, 6.5], [])
+    assert x(TrainingLog.parse(joined, "log").loss("time", each_report=True)) == [10, 15]
 
 
 @pytest.mark.parametrize(
@@ -65,17 +125,21 @@ def test_no_log(text: bytes, line: int) -> None:
 
 
 def test_numbers_that_cannot_be_drawn_are_left_out() -> None:
-    log = TrainingLog.parse(lines(report(1, 1, float("nan")), report(2, 2, 7), report(3, 3, 6)), "log")
-    assert log.loss("words").y == [7, 6]
+    log = parse(report(1, 1, float("nan")), report(2, 2, 7), report(3, 3, 6))
+    assert y(log.loss("words", each_report=True)) == [7, 6]
     odd = report(1, 1, 5) | {"log_z_std": "wide"}
-    assert TrainingLog.parse(lines(odd), "log").log_z("words").spread == [0]
+    assert [point.spread for point in parse(odd).log_z("words", each_report=True)] == [0]
 
 
 def test_averages() -> None:
-    curve = Curve([1, 2, 3, 4, 5], [1, 3, 5, 5, 9], [1, 1, 0, 0, 2])
-    assert averaged(curve, 5) == curve
-    found = averaged(curve, 3)
-    assert found.x == [2, 4, 5]
-    assert found.y == [2, 5, 9]
-    assert found.spread == pytest.approx([2**0.5, 0, 2])
-    assert averaged(curve._replace(spread=[]), 3).spread == []
+    points = [Point(1, i + 1, y, 10, s) for i, (y, s) in enumerate([(1, 1), (3, 1), (5, 0), (5, 0), (9, 2)])]
+    assert averaged(points, 5) == points
+    found = averaged(points, 3)
+    assert x(found) == [2, 4, 5]
+    assert y(found) == [2, 5, 9]
+    assert [point.words for point in found] == [20, 20, 10]
+    assert [point.spread for point in found] == pytest.approx([2**0.5, 0, 2])
+    heavy = [points[0]._replace(words=30), *points[1:]]
+    assert averaged(heavy, 3)[0][:-1] == (1, 2, 1.5, 40)
+    assert averaged(heavy, 3)[0].spread == pytest.approx(1.75**0.5)
+    assert [point.spread for point in averaged([point._replace(spread=None) for point in points], 3)] == [None] * 3

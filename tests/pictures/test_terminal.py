@@ -47,7 +47,15 @@ def test_it_fits_the_terminal() -> None:
         assert len([row for row in rows if row.kind == "title"]) == 1 + panels
     assert "finished" in rows[0].left
     titles = [row.left.strip() + row.right for row in picture(log, "time", 80, 40, braille=True) if row.kind == "title"]
-    assert titles[1:] == ["Training loss  4.69", "Validation perplexity  best 100.0", "log Z  0.10"]
+    assert titles[1:] == ["Training loss  5.00", "Validation perplexity  best 100.0", "log Z  0.10"]
+
+
+def test_every_report_if_that_is_wanted_or_there_are_no_epochs_yet() -> None:
+    log = TrainingLog.parse(lines(*training(3)), "log")
+    assert "Training loss  4.69" in [row.left.strip() + row.right for row in picture(log, "time", 80, 40, True, True)]
+    young = TrainingLog.parse(lines(*training(2)[:15]), "log")
+    assert young.epochs == 1
+    assert "Training loss  5.33" in [row.left.strip() + row.right for row in picture(young, "time", 80, 40, True)]
 
 
 def test_without_braille_it_is_ascii() -> None:

@@ -90,7 +90,7 @@ def test_merging_is_counting_all_at_once(
 
 def test_a_cut_vocabulary_is_not_merged(workplace: Path) -> None:
     vocabulary_of(b"a a b\n", directory=workplace, min_count=2).save("cut")
-    with pytest.raises(NeglmError, match="cut was cut .1 words left out."):
+    with pytest.raises(NeglmError, match="cut was cut .1 word left out."):
         read_counts("cut")
 
 
