@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.agreement import check_same, from_first
 from neglm_cli.scale.launch import ranks

@@ -4,7 +4,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import (
     PARTIAL,
     Named,
@@ -14,6 +14,7 @@ from neglm_cli.cli.corpora import (
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks

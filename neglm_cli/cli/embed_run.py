@@ -6,9 +6,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import as_exception, noted
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT

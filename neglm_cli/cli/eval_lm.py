@@ -5,9 +5,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import find_gpu, thread_count
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.agreement import check_same

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, refuse_overwriting
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import ImportForm

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console, short
+from neglm_cli.cli.console import console, short
 from neglm_cli.cli.options import (
     MODEL,
     OUTPUT,
@@ -18,6 +18,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile, compared
+from neglm_cli.cli.progress import Progress
 
 if TYPE_CHECKING:
     from neglm_cli.objective.joint import Joint

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, MODEL
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console, short
+from neglm_cli.cli.console import console, short
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import (
     INPUT,
@@ -21,6 +21,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )  # fmt: skip
 from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
