@@ -5,6 +5,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from neglm_cli.cli.usage import refuse_single_dash
+
 
 class _PlainFlags:
     def get_params(self, ctx: Any) -> list[Any]:
@@ -20,7 +22,9 @@ class Group(_PlainFlags, TyperGroup):
 
 
 class Command(_PlainFlags, TyperCommand):
-    pass
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_single_dash(ctx, args)
+        return super().parse_args(ctx, args)
 
 
 def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:

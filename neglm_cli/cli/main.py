@@ -6,6 +6,7 @@ import traceback
 
 import typer
 
+from neglm_cli.cli import usage
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
@@ -44,9 +45,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
             return code, "interrupted"
         return code if isinstance(code, int) else DONE, ""
     except typer.TyperException as error:  # the options are wrong
-        message = error.format_message()  # `neglm` alone shows the help and has no message
-        stop = "" if message.endswith((".", "?", ")")) else "."
-        return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
+        return WRONG_USAGE, usage.sentence(error, arguments)
     except NeglmError as error:
         return _failed(str(error))
     except MemoryError:
@@ -69,8 +68,3 @@ def _failed(sentence: str) -> tuple[int, str]:
     if console.debug:
         traceback.print_exc()
     return FAILED, sentence
-
-
-def _command(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    return context.command_path if context else "neglm"
