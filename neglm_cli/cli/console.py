@@ -2,9 +2,10 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
-from neglm_cli.store.output import STANDARD_OUTPUT
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 START_OF_LINE, ERASE_TO_END = "\r", "\x1b[K"
 
@@ -40,6 +41,11 @@ class Console:
         if not self.silent:
             self.erase_bar()
             print(sentence, file=sys.stderr)
+
+    def announce_standard_input(self, paths: Iterable[str]) -> None:
+        """Say so where a command waits for somebody to type a text: it would seem to hang."""
+        if STANDARD_STREAM in paths and sys.stdin.isatty():
+            self.note("reading standard input (Ctrl-D ends it) …")
 
     @property
     def silent(self) -> bool:

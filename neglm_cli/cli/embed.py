@@ -8,13 +8,14 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, refuse_unfinished
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, note_replacing, refuse_unfinished
 from neglm_cli.cli.embed_jobs import (
     new_job,
     read_pairs,
     resumed_job,
     settings_of,
     start_from,
+    vectors_to_start_from,
 )
 from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
@@ -265,12 +266,16 @@ def embed(
             if settings.exact and ranks().size > 1:
                 raise typer.BadParameter("--exact is the work of one process: start it without mpirun.")
             if settings.exact:
+                note_replacing(output)
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:
+                vectors = None if init is None else vectors_to_start_from(init, settings)
                 job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
                 _keep_inputs(output, [file["path"] for file in job.files])
-                if init is not None:
-                    start_from(job, init)
+                if init is not None and vectors is not None:
+                    start_from(job, vectors, init)
+                del vectors  # training needs the memory
+                note_replacing(output)
                 summary = Run(job, output, checkpoint).train()
     console.summary(summary, as_text(summary), output, json)
 

@@ -10,6 +10,7 @@ from neglm_cli.cli.corpora import (
     Named,
     check_texts,
     find_vocabulary,
+    nothing_to_resume,
     open_named_or_remembered,
     refuse_changes,
 )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.text.source import Corpus
+    from neglm_cli.vectors.vectors import Vectors
 
 
 def settings_of(given: dict[str, Any], pairs: bool) -> "Settings":
@@ -71,21 +73,26 @@ def read_pairs(path: str, settings: "Settings") -> "Pairs":
     from neglm_cli.text.pair_lines import pairs_of
     from neglm_cli.text.source import open_corpus
 
+    console.announce_standard_input([path])
     source = open_corpus([path])
     check_texts(source)
     with Progress("reading pairs", source.size) as progress:
         return pairs_of(source, progress.advance).cut(settings.min_count)
 
 
-def start_from(job: "Job", path: str) -> None:
+def vectors_to_start_from(path: str, settings: "Settings") -> "Vectors":
     from neglm_cli.vectors.vectors import Vectors
 
     given = Vectors.load(path)
-    if given.size != job.settings.size:
+    if given.size != settings.size:
         raise NeglmError(
-            f"{shown(path)} has vectors of size {given.size}, and these have size {job.settings.size}: "
+            f"{shown(path)} has vectors of size {given.size}, and these have size {settings.size}: "
             f"use --size {given.size}"
         )
+    return given
+
+
+def start_from(job: "Job", given: "Vectors", path: str) -> None:
     known = job.tables.start_from(given, job.words, job.contexts)
     console.note(f"{known:,} of {len(job.words):,} words start from {shown(path)}")
 
@@ -99,8 +106,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
 
     path = output + PARTIAL
     if not os.path.exists(path):
-        finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
-        raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
+        raise nothing_to_resume(output, "--init")
     partial = Vectors.load(path)
     check_same(ranks(), "state", partial.progress, "all machines must see the same files")
     if "pairs" not in partial.arguments or partial.progress["done"] >= partial.progress["total"]:

@@ -105,6 +105,7 @@ def _pairs(
 
     listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
     named = corpus if pairs is None else [pairs]
+    console.announce_standard_input(named)
     source = open_corpus(named) if named else reopen(trained.files, path, threads)
     with Progress("reading pairs" if listed else "counting pairs", source.size) as progress:
         if listed:

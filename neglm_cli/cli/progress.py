@@ -1,17 +1,14 @@
 """Progress of long work, on stderr: a bar at a terminal, a line every ten seconds elsewhere."""
 
 import os
+import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from neglm_cli.cli.console import console
 from neglm_cli.store.output import STANDARD_STREAM
-
-if TYPE_CHECKING:
-    from neglm_cli.text.source import Source
 
 FIRST_DRAWING = 0.5  # seconds: shorter work needs no bar
 DRAW_EVERY = 0.1  # seconds between two drawings of a bar
@@ -118,20 +115,18 @@ def duration(seconds: float) -> str:
     return f"{hours // 24:,} d {hours % 24} h"
 
 
-def bytes_to_read(sources: "Sequence[Source]") -> int | None:
+def bytes_to_read(paths: Iterable[str]) -> int | None:
     """The size of these files on disk; None if one is a pipe. Standard input may be a file, too."""
-    sizes = [_redirected_size() if source.path == STANDARD_STREAM else source.size for source in sources]
-    return None if -1 in sizes else sum(sizes)
-
-
-def _redirected_size() -> int:
-    import stat
-
-    try:
-        status = os.fstat(0)
-    except OSError:
-        return -1
-    return status.st_size if stat.S_ISREG(status.st_mode) else -1
+    total = 0
+    for path in paths:
+        try:
+            status = os.fstat(0) if path == STANDARD_STREAM else os.stat(path)
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        total += status.st_size
+    return total
 
 
 def _can_draw() -> bool:

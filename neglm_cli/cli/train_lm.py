@@ -7,7 +7,7 @@ import typer
 from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import refuse_unfinished
+from neglm_cli.cli.corpora import note_replacing, refuse_unfinished
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     Cache,
@@ -148,6 +148,7 @@ def train_lm(
             limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
             settings = settings_of(preset, given)
             counted = {"min_count": min_count or 1, "max_size": limit}
+            vectors = vectors_to_start_from(init_embeddings, settings)  # before the long work on the texts
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
             read = [file["path"] for file in [*texts.files, *texts.valid_files]]
             keep_inputs(model, log, [*read, init_embeddings])
@@ -157,7 +158,9 @@ def train_lm(
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
-            job = new_job(texts, settings, gpu, vectors_to_start_from(init_embeddings, settings))
+            note_replacing(model)
+            job = new_job(texts, settings, gpu, vectors)
+            del vectors  # training needs the memory
         copies.callback(job.device.close)
         with Log(log, goes_on=resume) as reports:
             summary = Run(job, model, checkpoint, reports).train()

@@ -127,6 +127,7 @@ def vocab(
     if not merge:
         refuse_overwriting(path, corpus)
     budget = memory_size(memory)
+    console.announce_standard_input(corpus)
     console.announce_compiling()
     processes = ranks()
     if merge and processes.size > 1:

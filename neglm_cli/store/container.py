@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store import wording
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Tensor, tensors_of
 
@@ -225,10 +226,11 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
     file_size = os.fstat(file.fileno()).st_size
     length = file.read(8)
     if file_size == 0:
-        raise NeglmError(f"{name} is empty")
+        raise NeglmError(f"{name} is empty; make it again")
     size = int.from_bytes(length, "little")
     if len(length) < 8 or file.read(1) != b"{":
-        raise NeglmError(f"{name} is not a neglm file")
+        file.seek(0)
+        raise NeglmError(wording.not_ours(name, file.read(wording.SNIFFED)))
     if 8 + size > file_size:
         raise NeglmError(f"{name} is cut short; make it again")
     file.seek(0)
@@ -265,14 +267,10 @@ def _fields(header: Mapping[str, Any], name: str, *kinds: str) -> Fields:
             )
         found = metadata["kind"]
         if kinds and found not in kinds:
-            raise NeglmError(f"{name} is {_a(found)}, not {_a(kinds[0])}")
+            raise NeglmError(wording.wrong_kind(name, found, kinds))
         return {f.name: _from_text(metadata[f.name], f.type) for f in (*COMMON_FIELDS, *KINDS[found].fields)}
     except (KeyError, ValueError, TypeError) as error:
         raise NeglmError(f"{name} is damaged: its metadata are not those of a neglm file; make it again") from error
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _verify_checksum(location: str, name: str) -> None:
@@ -304,7 +302,7 @@ def seekable(path: str) -> Iterator[Readable]:
     name = "standard input" if standard else shown(path)
     if not standard:
         if not os.path.exists(path):
-            raise NeglmError(f"{name} does not exist")
+            raise NeglmError(wording.missing(path))
         if os.path.isdir(path):
             raise NeglmError(f"{name} is a directory, not a file")
         if os.path.isfile(path):
@@ -313,7 +311,9 @@ def seekable(path: str) -> Iterator[Readable]:
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
         try:
             with open(sys.stdin.fileno() if standard else path, "rb", closefd=not standard) as pipe:
-                while block := pipe.read(READ_SIZE):
+                block = b"\0" * READ_SIZE
+                while len(block) == READ_SIZE:  # a shorter one is the last; a terminal would wait for another Ctrl-D
+                    block = pipe.read(READ_SIZE)
                     copy.write(block)
             copy.flush()
         except OSError as error:

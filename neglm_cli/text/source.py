@@ -26,9 +26,10 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import xxhash
 
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, empty, shown
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
+from neglm_cli.store.wording import missing
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
 from neglm_cli.text.tokens import SPACE, first_space, last_space
@@ -52,6 +53,12 @@ COMPRESSIONS: tuple[tuple[str, "re.Pattern[bytes]", Callable[[Any], Any]], ...] 
     ("zstd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), zstd.open),
 )
 BROKEN_COMPRESSION = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
+
+Advance = Callable[[int], None]  # told how many bytes were read since the last call
+
+
+def _unwatched(count: int) -> None:
+    pass
 
 
 @dataclass
@@ -135,30 +142,36 @@ class Source:
         with self._decompressed() as (text, raw):
             yield from self._cut(text, raw)
 
-    def lines(self) -> Iterator[list[bytes]]:
+    def lines(self, advance: Advance = _unwatched) -> Iterator[list[bytes]]:
         """The lines that are there at once, without their ends; the next ones when these have been used. One that has
-        been written is not waited behind: a program at the other end of a pipe may want an answer to it first."""
+        been written is not waited behind: a program at the other end of a pipe may want an answer to it first.
+
+        `advance` is told the bytes on disk of lines that have been used."""
         rest = b""
         buffer = bytearray(LINES)
-        with self.reading() as text:
+        used = 0
+        with self._decompressed() as (text, raw):
             while length := cast(io.RawIOBase, text).readinto(buffer):
                 *lines, rest = (rest + buffer[:length]).split(b"\n")
                 if lines:
                     yield lines
+                advance(raw.count - used)
+                used = raw.count
         if rest:
             yield [rest]
 
     @contextmanager
-    def reading(self) -> Iterator[BinaryIO]:
-        """The file's bytes, decompressed; whatever is wrong with them becomes a sentence."""
-        with self._decompressed() as (text, _):
+    def reading(self, advance: Advance = _unwatched) -> Iterator[BinaryIO]:
+        """The file's bytes, decompressed; whatever is wrong with them becomes a sentence. `advance` is told how many
+        bytes on disk were read."""
+        with self._decompressed(advance) as (text, _):
             yield text
 
     @contextmanager
-    def _decompressed(self) -> Iterator[tuple[BinaryIO, "_Raw"]]:
+    def _decompressed(self, advance: Advance = _unwatched) -> Iterator[tuple[BinaryIO, "_Raw"]]:
         try:
             with _open_raw(self.path) as file:
-                raw = _Raw(file)
+                raw = _Raw(file, advance)
                 kind, text = _decompressed(raw)
                 try:
                     yield text, raw
@@ -171,7 +184,7 @@ class Source:
                         raise
                     raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error  # as bz2 does
         except FileNotFoundError as error:
-            raise NeglmError(f"{self.name} does not exist") from error
+            raise NeglmError(missing(self.path, self.name)) from error
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -288,7 +301,7 @@ def open_corpus(paths: Sequence[str], labels: Mapping[str, str] = MappingProxyTy
     """
     corpus = Corpus(tuple(open_source(os.fspath(path), labels.get(path, "")) for path in paths))
     if corpus.size == 0:
-        raise NeglmError(f"{corpus.name} is empty: there are no words to read")
+        raise NeglmError(empty(corpus.name))
     if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
         raise NeglmError("standard input (-) can be read only once: name it once")
     return corpus
@@ -314,7 +327,7 @@ def open_source(path: str, label: str = "") -> Source:
             )
         return Source(path, status.st_size, _compression(start) is None, label)
     except FileNotFoundError as error:
-        raise NeglmError(f"{shown(path)} does not exist") from error
+        raise NeglmError(missing(path)) from error
     except OSError as error:
         raise NeglmError(f"cannot read {shown(path)}: {error.strerror or error}") from error
 
@@ -332,10 +345,13 @@ def _open_raw(path: str) -> BinaryIO:
 
 
 class _Raw(io.RawIOBase):
-    """A file that counts and hashes what is read of it. Its first bytes can be looked at without being used up."""
+    """A file that counts and hashes what is read of it. Its first bytes can be looked at without being used up. Once
+    it has ended it is not read again: at a terminal somebody would have to type another Ctrl-D."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, advance: Advance) -> None:
         self._file = file
+        self._advance = advance
+        self._ended = False
         self.count = 0
         self.digests = BlockDigests()
         self.magic = _first_bytes(file)
@@ -350,9 +366,13 @@ class _Raw(io.RawIOBase):
             length = min(len(view), len(self._ahead))
             view[:length] = self._ahead[:length]
             self._ahead = self._ahead[length:]
+        elif self._ended:
+            return 0
         else:
             length = cast(io.RawIOBase, self._file).readinto(view) or 0
+            self._ended = not length and bool(view)
         self.count += length
+        self._advance(length)
         self.digests.update(view[:length])
         return length
 

@@ -190,7 +190,7 @@ def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None
 
 def test_nothing_to_resume(neglm: Neglm, corpus: Path) -> None:
     message = sentence(neglm("embed", "--resume", code=1).stderr)
-    assert message == "neglm: there is nothing to go on with: vectors.safetensors.partial does not exist"
+    assert message == "neglm: nothing to resume: vectors.safetensors.partial does not exist; start without --resume"
     neglm("embed", "corpus.txt", *SMALL)
     assert "vectors.safetensors is finished" in sentence(neglm("embed", "--resume", code=1).stderr)
 

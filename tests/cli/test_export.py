@@ -107,7 +107,9 @@ def test_wrong_usage(neglm: Neglm, vectors: Vectors) -> None:
 
 def test_what_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     Path("out.txt").write_bytes(OLD)
-    assert refused(neglm, "-o", "out.txt") == "neglm: vectors.safetensors does not exist"
+    assert refused(neglm, "-o", "out.txt") == (
+        "neglm: no vectors.safetensors here; train some with `neglm embed`, or name another file"
+    )
     Path("corpus").write_bytes(b"a b\n")
     neglm("vocab", "corpus")
     assert "is a vocabulary, not a vectors" in refused(neglm, "vocab.safetensors", "-o", "out.txt")

@@ -7,7 +7,6 @@ import pytest
 
 from neglm_cli.cli.console import console
 from neglm_cli.cli.progress import Progress, amount, duration
-from tests.conftest import Neglm
 from tests.terminal import run_in_terminal, terminal
 
 WIDTHS = [60, 80, 120, 200]

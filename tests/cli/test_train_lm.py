@@ -224,7 +224,7 @@ def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Pat
     kill_a_training()
     assert "started with --hidden 9" in refused(neglm, "--resume", "--model", "cut", "--hidden", "10")
     assert "another text" in refused(neglm, "valid.txt", "--resume", "--model", "cut")
-    assert "nothing to go on with" in refused(neglm, "--resume", "--model", "none")
+    assert "nothing to resume: none.partial does not exist" in refused(neglm, "--resume", "--model", "none")
     corpus.write_bytes(b"other words\n" * 300)
     assert "changed" in refused(neglm, "--resume", "--model", "cut")
 

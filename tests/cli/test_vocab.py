@@ -172,7 +172,7 @@ def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> N
         (["vocab", "corpus.txt", "--memory", "1K"], "at least 1M"),
         (["vocab", "corpus.txt", "--memory", "120%"], "--memory 120% is not more than 0% and at most 100%"),
         (["vocab", "corpus.txt", "--text", "--word2vec"], "choose one"),
-        (["vocab", "corpus.txt", "--mincount", "3"], "No such option: --mincount"),
+        (["vocab", "corpus.txt", "--mincount", "3"], "there is no option --mincount; did you mean --min-count?"),
         (["count"], "No such command 'count'"),
     ],
 )
