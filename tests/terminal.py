@@ -20,8 +20,8 @@ from tests.conftest import users_environment
 ROWS = 50
 ERASED = b"\r"  # progress bars return to the start of their line: what was there before was seen
 
-# A clock that goes on by a fifth of a second whenever it is looked at: bars are drawn however fast the machine is.
-CLOCK = "import itertools, time; ticks = itertools.count(); time.monotonic = lambda: next(ticks) * 0.2\n"
+# A clock that goes on whenever it is looked at: bars are drawn however fast the machine is.
+CLOCK = "import itertools, time; ticks = itertools.count(); time.monotonic = lambda: next(ticks) * {tick}\n"
 MAIN = "import sys; sys.argv[0] = 'neglm'; from neglm_cli.__main__ import main; main()"
 
 
@@ -79,15 +79,15 @@ def terminal(columns: int) -> Iterator[tuple[Terminal, TextIO]]:
 
 
 def run_in_terminal(
-    arguments: list[str], directory: Path, columns: int, stdout: int | None = None, stdin: int | None = None,
+    arguments: list[str], directory: Path, columns: int, stdout: int | None = None, tick: float = 0.2,
     **environment: str,
 ) -> Terminal:  # fmt: skip
-    """Run neglm with all three streams, or those that are not given, in a terminal."""
+    """Run neglm in a terminal, with stdout there or elsewhere; each look at the clock takes `tick` seconds."""
     made = Terminal(columns)
     try:
         subprocess.run(
-            [sys.executable, "-c", CLOCK + MAIN, *arguments], cwd=directory, check=True, timeout=600,
-            stdin=made.slave if stdin is None else stdin, stdout=made.slave if stdout is None else stdout,
+            [sys.executable, "-c", CLOCK.format(tick=tick) + MAIN, *arguments], cwd=directory, check=True, timeout=600,
+            stdin=made.slave, stdout=made.slave if stdout is None else stdout,
             stderr=made.slave, env=users_environment() | {"TERM": "xterm", "PYTHONUTF8": "1"} | environment,
         )  # fmt: skip
     finally:

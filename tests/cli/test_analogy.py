@@ -83,11 +83,5 @@ def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: No
     assert process.wait(30) == 0
 
 
-def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: None) -> None:
-    result = neglm("analogy", "man", "king", "woman", "man", "king", "lady", code=1)
-    assert result.stdout == b""
-    assert one_sentence(result.stderr) == "neglm: `lady` is not among the 5 words of vectors.safetensors"
-
-
 def test_a_method_that_is_none(neglm: Neglm, vectors: None) -> None:
     assert "--method" in one_sentence(neglm("analogy", "man", "king", "woman", "--method", "sub", code=2).stderr)

@@ -112,7 +112,9 @@ def test_what_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     )
     Path("corpus").write_bytes(b"a b\n")
     neglm("vocab", "corpus")
-    assert "is a vocabulary, not a vectors" in refused(neglm, "vocab.safetensors", "-o", "out.txt")
+    assert "contains a vocabulary; expected word vectors (neglm embed)" in refused(
+        neglm, "vocab.safetensors", "-o", "out.txt"
+    )
     assert "corpus is not a neglm file" in refused(neglm, "corpus", "-o", "out.txt")
 
 

@@ -204,7 +204,7 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Missing argument 'CORPUS'"),
+        ([], "CORPUS is missing"),
         (["-", "-"], "can be read only once"),
         (["corpus.txt", "--delimiter", "a b"], "none of them white space"),
         (["corpus.txt", "--delimiter", " "], "none of them white space"),

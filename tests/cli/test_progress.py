@@ -1,13 +1,17 @@
 """Progress bars, in real pseudo-terminals of several widths, and progress lines elsewhere."""
 
+import gzip
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.progress import Progress, amount, duration
+from neglm_cli.cli.progress import Progress, amount, bytes_to_read, duration
 from tests.terminal import run_in_terminal, terminal
+from tests.warm import Warm
 
 WIDTHS = [60, 80, 120, 200]
 BAR = re.compile(r" {0,2}\d{1,3}%  \S.* to go +[█░]{10,20}  \S")  # percentage, time left, bar, details
@@ -152,3 +156,65 @@ def test_training_a_language_model(texts: Path, columns: int) -> None:
 def test_training_at_a_dumb_terminal(texts: Path) -> None:
     seen = run_in_terminal(["train-lm", "text", *SMALL], texts, 200, TERM="dumb")
     assert any(re.fullmatch(r"training: .*, epoch 2/3, .*, \d+%, .* to go", line) for line in seen.frames()[-1])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str, str]]) -> Path:
+    """A directory with a text, a language model, vectors, and questions about them."""
+    directory = tmp_path_factory.mktemp("trained")
+    (directory / "text").write_text(
+        "".join(f"the cat {i % 7} sat on the mat {i % 5} and ran home\n" for i in range(600))
+    )
+    (directory / "questions").write_text(": all\nthe cat on mat\n")
+    for command in (
+        ["train-lm", "text", *SMALL[:-4], "--epochs", "1", "--threads", "1"],
+        ["embed", "text", "--size", "4", "--min-count", "1", "--epochs", "1"],
+        ["export", "-o", "vectors.txt"],
+    ):
+        assert warm[0].run(command, directory).returncode == 0
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        ("eval --test text", "evaluating"),
+        ("eval --analogy questions", "analogies of questions"),
+        ("score model.safetensors text", "scoring"),
+        ("score model.safetensors text --json", "scoring"),
+        ("export -o out.txt", "writing vectors"),
+        ("export -o out.bin", "writing vectors"),
+        ("export -o out.npy", "writing vectors"),
+        ("export -o out.tsv", "writing vectors"),
+        ("import vectors.txt -o imported", "reading vectors"),
+        ("pmi", "comparing the vectors"),
+        ("pmi", "comparing the SVD"),
+        ("plot vectors.safetensors text --pmi", "comparing the vectors"),
+    ],
+)
+def test_other_long_work(trained: Path, command: str, work: str) -> None:
+    seen = run_in_terminal(command.split(), trained, 80, stdout=subprocess.DEVNULL, tick=1)
+    bars = seen.lines_with(work)
+    assert bars
+    assert all(BAR.match(line) for line in bars)
+    assert not any("to go" in line for line in seen.frames()[-1])
+
+
+def test_scores_at_a_terminal_have_no_bar_between_them(trained: Path) -> None:
+    seen = run_in_terminal(["score", "model.safetensors", "text"], trained, 80, tick=1)
+    assert seen.lines_with("to go") == []
+
+
+def test_compressed_text_is_measured_on_disk(trained: Path) -> None:
+    (trained / "text.gz").write_bytes(gzip.compress((trained / "text").read_bytes()))
+    for command in ("eval --test text.gz", "score model.safetensors text.gz"):
+        seen = run_in_terminal(command.split(), trained, 80, stdout=subprocess.DEVNULL, tick=1)
+        assert seen.lines_with("to go")[-1].startswith("100%")
+
+
+def test_bytes_to_read(workplace: Path) -> None:
+    Path("one").write_bytes(b"12345")
+    Path("two").write_bytes(b"123")
+    assert bytes_to_read(["one", "two"]) == 8
+    os.mkfifo("pipe")
+    assert bytes_to_read(["one", "pipe"]) is None

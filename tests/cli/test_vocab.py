@@ -164,7 +164,7 @@ def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vocab"], "Missing argument 'CORPUS'"),
+        (["vocab"], "CORPUS is missing"),
         (["vocab", "corpus.txt", "--min-count", "0"], "--min-count"),
         (["vocab", "corpus.txt", "--max-size", "2"], "--max-size"),
         (["vocab", "corpus.txt", "--threads", "0"], "--threads"),

@@ -26,7 +26,7 @@ def files(workplace: Path) -> Path:
     ("command", "sentence"),
     [
         ("score", "no model.safetensors here; train one with `neglm train-lm`, or name another file"),
-        ("next a", "no model.safetensors here; train one with `neglm train-lm`, or name another file"),
+        ("next", "no model.safetensors here; train one with `neglm train-lm`, or name another file"),
         ("generate", "no model.safetensors here; train one with `neglm train-lm`, or name another file"),
         ("eval --test text.txt", "no model.safetensors here; train one with `neglm train-lm`, or name another file"),
         ("nearest a", "no vectors.safetensors here; train some with `neglm embed`, or name another file"),
@@ -105,7 +105,7 @@ def test_a_terminal_is_told_that_a_text_is_awaited(files: Path, command: str) ->
         env=users_environment(),
     )  # fmt: skip
     os.close(theirs)
-    os.write(ours, b"the cat the cat\n\x04")
+    os.write(ours, b"the cat sat on the mat\n" * 20 + b"\x04")
     _, errors = process.communicate(timeout=300)  # one Ctrl-D is enough
     os.close(ours)
     assert process.returncode == 0, errors
