@@ -12,6 +12,8 @@ from neglm_cli.cli.options import OUTPUT, Debug, Json, Quiet
 if TYPE_CHECKING:
     from neglm_cli.store.container import Stored
 
+FILES = ("corpus", "validation")  # fields that list texts
+
 
 @subcommand(
     "info",
@@ -83,14 +85,25 @@ def _as_text(stored: "Stored") -> str:
 
     lines = [f"{stored.name}: {stored.kind}, {stored.size:,} bytes, checksum verified"]
     for name, value in stored.fields.items():
-        if name not in ("format", "kind", "corpus"):
-            text = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
-            lines.append(f"  {name:<16}{text:,}" if isinstance(text, int) else f"  {name:<16}{text}")
+        if name not in ("format", "kind", *FILES):
+            lines.append(f"  {name:<16}{_plain(value)}")
     for name, array in sorted(stored.tensors.items()):
         shape = " × ".join(f"{length:,}" for length in array.shape)
         lines.append(f"  {name:<15} {array.dtype} {shape}")
-    for file in stored.fields.get("corpus", []):
-        path = path_from(stored.path, file["path"])
-        state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
-        lines.append(f"  {'corpus':<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
+    for name in FILES:
+        for file in stored.fields.get(name, []):
+            path = path_from(stored.path, file["path"])
+            state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"
+            lines.append(f"  {name:<16}{state}, {file['size']:,} bytes, fingerprint {file['fingerprint']}")
     return "\n".join(lines)
+
+
+def _plain(value: Any) -> str:
+    """A value of JSON for a reader who need not know Python."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_plain, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)

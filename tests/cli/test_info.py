@@ -23,11 +23,23 @@ def test_says_what_a_file_is(neglm: Neglm, vocabulary: Path) -> None:
     for expected in (
         "vocab.safetensors: vocabulary",
         "checksum verified",
-        "max_size None, min_count 2",
+        "max_size none, min_count 2",
         "offsets         int64 4",
         "corpus.txt, there, 6 bytes",
     ):
         assert expected in output
+
+
+def test_nothing_looks_like_python(neglm: Neglm, workplace: Path) -> None:
+    Path("text").write_bytes(b"the cat sat on the mat\n" * 50)
+    small = ("--hidden", "8", "--batch", "4", "--bptt", "10", "--epochs", "2", "--threads", "1")
+    neglm("train-lm", "text", "--valid", "text", *small)
+    output = neglm("info", "model.safetensors").stdout.decode()
+    for python in ("None", "True", "False", "[", "{", "'"):
+        assert python not in output
+    assert "bias_init none" in output
+    assert "reset_at_eos no" in output
+    assert "\n  validation      text, there, 1,150 bytes, fingerprint " in output
 
 
 def test_json(neglm: Neglm, vocabulary: Path) -> None:
