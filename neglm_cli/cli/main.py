@@ -10,9 +10,11 @@ from neglm_cli.cli import usage
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, calm, undisturbed, watch
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.launch import ranks
+from neglm_cli.store.watching import show_with
 
 # isort: off
 from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate, next_  # noqa: F401
@@ -26,6 +28,7 @@ SIGNALLED = 128  # plus the number of the signal
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code."""
     watch()
+    show_with(Progress)
     code, sentence = _run(arguments)
     if sentence:
         with undisturbed():  # srun signals who is still leaving when another has left

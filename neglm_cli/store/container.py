@@ -22,6 +22,7 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store import wording
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, Tensor, tensors_of
+from neglm_cli.store.watching import watched
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
 NO_CHECKSUM = "0" * 32
@@ -277,8 +278,10 @@ def _verify_checksum(location: str, name: str) -> None:
     with open(location, "rb") as file:
         raw = _raw_header(file, name)
         data_digest = xxhash.xxh3_128()
-        while block := file.read(READ_SIZE):
-            data_digest.update(block)
+        with watched(f"reading {name}", os.fstat(file.fileno()).st_size - len(raw)) as progress:
+            while block := file.read(READ_SIZE):
+                data_digest.update(block)
+                progress.advance(len(block))
     start = raw.find(CHECKSUM_MARK) + len(CHECKSUM_MARK)
     end = start + len(NO_CHECKSUM)
     without = raw[:start] + NO_CHECKSUM.encode() + raw[end:]

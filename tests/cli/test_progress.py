@@ -189,6 +189,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str
         ("import vectors.txt -o imported", "reading vectors"),
         ("pmi", "comparing the vectors"),
         ("pmi", "comparing the SVD"),
+        ("nearest cat", "reading vectors.safetensors"),
+        ("analogy the cat sat", "reading vectors.safetensors"),
+        ("info model.safetensors", "reading model.safetensors"),
         ("plot vectors.safetensors text --pmi", "comparing the vectors"),
     ],
 )
