@@ -76,7 +76,7 @@ def note_replacing(output: str) -> None:
     """Say which finished model a training will replace."""
     if state_beside(output) and os.path.exists(output):
         written = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.path.getmtime(output)))
-        console.note(f"{shown(output)} (written {written}) will be replaced")
+        console.note(f"this training will replace {shown(output)} (written {written})")
 
 
 class Named:

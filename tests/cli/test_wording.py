@@ -73,15 +73,15 @@ def test_finished_trainings(neglm: Neglm, files: Path) -> None:
         (("embed", "text.txt", "--size", "4", "--min-count", "1"), "vectors.safetensors", "--init"),
         (("train-lm", "text.txt", *SMALL), "model.safetensors", "--init-embeddings"),
     ):
-        assert b"will be replaced" not in neglm(*command).stderr
+        assert b"will replace" not in neglm(*command).stderr
         os.utime(output, (1e9, 1e9))
         refused = one_sentence(neglm(command[0], "--resume", "--epochs", "50", code=1).stderr)
         assert f"{output} is finished, and only an unfinished training can be resumed: to train for more" in refused
         assert f"with {start} {output} and another output, a new training starts from its vectors" in refused
         said = neglm(*command).stderr.decode()
-        assert f"{output} (written 2001-09-09" in said
-        assert said.count("will be replaced") == 1
-        assert b"will be replaced" not in neglm(*command, "--quiet").stderr
+        assert f"this training will replace {output} (written 2001-09-09" in said
+        assert said.count("will replace") == 1
+        assert b"will replace" not in neglm(*command, "--quiet").stderr
 
 
 def test_what_is_wrong_is_said_before_long_work(neglm: Neglm, files: Path) -> None:
