@@ -65,3 +65,13 @@ def count_of(number: int, noun: str) -> str:
     if noun.endswith("y"):
         return f"{number:,} {noun[:-1]}ies"
     return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def empty(name: str) -> str:
+    """The sentence for a text or a list without a byte in it."""
+    what = "pipe a text into it" if name == "standard input" else "name a file with text in it"
+    return f"{name} is empty: there are no words to read; {what}"

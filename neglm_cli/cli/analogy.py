@@ -51,12 +51,14 @@ def analogy(
     among the answers.
 
     An answer is a header, a line with word, tab and score for each, and an empty line; with --json it is an
-    object on one line. Every line of standard input is answered before the next is read. If it has an unknown word, a
-    sentence on standard error says so, or the object has an error, and the next line is read.
+    object on one line. Every line of standard input is answered before the next is read. If a query has an unknown
+    word, a sentence on standard error says so, or the object has an error, and the next query is answered; the exit
+    code is 1 if the query was an argument.
     """
     given = [os.fsencode(word) for word in words or ()]
     if len(given) % 3:
-        raise typer.BadParameter(f"an analogy has three words, and {len(given)} cannot be divided by three.")
+        several = " (or six, nine and so on, for several analogies)" if len(given) > 3 else ""
+        raise typer.BadParameter(f"analogy needs three words{several}; got {len(given)}.")
     if not given and vectors == STANDARD_STREAM:
         raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
     console.announce_compiling()
@@ -70,7 +72,7 @@ def analogy(
 
     def ask(query: Query) -> Answer:
         if len(query) != 3:
-            raise NeglmError(f"an analogy has three words, not {len(query)}")
+            raise NeglmError(f"analogy needs three words; got {len(query)}")
         found = answers(directions, known_ids(loaded.words, query, file), method, top)
         header = b"%b is to %b as %b is to" % query
         fields = {"query": as_text(b" ".join(query)), "method": method}

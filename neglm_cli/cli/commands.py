@@ -7,6 +7,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from neglm_cli.cli.usage import refuse_single_dash
+
 
 def escaped(text: str) -> str:
     """Text in which Rich finds no markup; it has no backslash before a bracket."""
@@ -39,7 +41,9 @@ class Group(_PlainHelp, TyperGroup):
 
 
 class Command(_PlainHelp, TyperCommand):
-    pass
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_single_dash(ctx, args)
+        return super().parse_args(ctx, args)
 
 
 def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:

@@ -2,16 +2,14 @@
 
 import json
 import sys
-import time
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Any
 
 from neglm_cli.errors import Escapes, visible_lines
-from neglm_cli.store.output import STANDARD_OUTPUT
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
-FIRST_DRAWING = 0.5  # seconds: what is over sooner needs no progress bar
-REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
 JSON_ESCAPES = Escapes("\n", lambda char: json.dumps(char)[1:-1])  # for what JSON itself leaves: C1 and bidi overrides
+START_OF_LINE, ERASE_TO_END = "\r", "\x1b[K"
 
 
 class Console:
@@ -22,15 +20,34 @@ class Console:
         self.quiet = False
         self.debug = False
         self._watching_compiler = False
+        self._bar_drawn = False
+
+    def draw_bar(self, line: str) -> None:
+        """Draw a progress bar over the one that stands in the terminal's last line."""
+        print(f"{START_OF_LINE}{line}{ERASE_TO_END}", end="", file=sys.stderr, flush=True)
+        self._bar_drawn = True
+
+    def erase_bar(self) -> None:
+        """Make the terminal's last line free for other output; a progress bar comes back when it advances."""
+        if self._bar_drawn:
+            print(f"{START_OF_LINE}{ERASE_TO_END}", end="", file=sys.stderr, flush=True)
+            self._bar_drawn = False
 
     def error(self, sentence: str) -> None:
+        self.erase_bar()
         where = "" if self.rank is None else f"rank {self.rank}: "
         self._say(f"neglm: {where}{sentence}")
 
     def note(self, sentence: str) -> None:
         """Something worth knowing that is no result."""
         if not self.silent:
+            self.erase_bar()
             self._say(sentence)
+
+    def announce_standard_input(self, paths: Iterable[str]) -> None:
+        """Say so where a command waits for somebody to type a text: it would seem to hang."""
+        if STANDARD_STREAM in paths and sys.stdin.isatty():
+            self.note("reading standard input (Ctrl-D ends it) …")
 
     @property
     def silent(self) -> bool:
@@ -46,13 +63,16 @@ class Console:
 
     def result(self, text: str) -> None:
         """Lines for people. They may quote files: a terminal gets no control characters."""
+        self.erase_bar()
         print(visible_lines(text) if sys.stdout.isatty() else text)
 
     def json(self, value: Any) -> None:
+        self.erase_bar()
         print(self.as_json(value))
 
     def json_line(self, value: Any) -> None:
         """One line, which a reader at the other end of a pipe gets at once."""
+        self.erase_bar()
         print(self.as_json(value, indent=None), flush=True)
 
     def as_json(self, value: Any, indent: int | None = 2) -> str:
@@ -91,71 +111,3 @@ class Console:
 
 
 console = Console()
-
-
-class Progress:
-    """Progress through a known or unknown number of bytes or words: a bar on a terminal, else a line now and then."""
-
-    def __init__(self, what: str, total: int | None, unit: str = "MB", done: int = 0) -> None:
-        self._what = what
-        self._total = total
-        self._unit = unit  # a million bytes, words, ...; a thousand if it begins with K
-        self._before = done  # what lay behind already at the start
-        self._done = done
-        self._detail = ""
-        self._start = time.monotonic()
-        self._next = self._start + (FIRST_DRAWING if sys.stderr.isatty() else REPORT_EVERY)
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def advance(self, amount: int, detail: str = "") -> None:
-        self._done += amount
-        self._detail = detail or self._detail
-        now = time.monotonic()
-        if console.silent or now < self._next:
-            return
-        if sys.stderr.isatty():
-            self._draw()
-        else:
-            self._next = now + REPORT_EVERY
-            console.note(self._line())
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
-
-    @property
-    def rate(self) -> float:
-        """Per second, since the start."""
-        return (self._done - self._before) / max(self.seconds, 1e-9)
-
-    def _draw(self) -> None:
-        if self._bar is None:
-            from rich.console import Console as RichConsole
-            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-            self._bar = RichProgress(*columns, console=RichConsole(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._what, total=self._total)
-            self._bar.start()
-        self._bar.update(self._task, completed=self._done, description=self._so_far())
-
-    def _line(self) -> str:
-        if not self._total:
-            return self._so_far()
-        left = (self._total - self._done) / max(self.rate, 1e-9)
-        return f"{self._so_far()}, {self._done / self._total:.0%}, {left:,.0f} s to go"
-
-    def _so_far(self) -> str:
-        digits = 0 if self._unit == "MB" else 1
-        scale = 1e3 if self._unit.startswith("K") else 1e6
-        done, rate = (f"{value / scale:,.{digits}f} {self._unit}" for value in (self._done, self.rate))
-        return f"{self._what}: {done}, {rate}/s" + (f", {self._detail}" if self._detail else "")

@@ -1,14 +1,16 @@
 """The text that a training reads, and the vocabulary it reads it with."""
 
 import os
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from neglm_cli.cli.console import Progress, console
-from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.cli.console import console
+from neglm_cli.cli.progress import Progress
+from neglm_cli.errors import NeglmError, count_of, empty, shown
 from neglm_cli.scale.agreement import check_same, from_first
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
@@ -66,6 +68,24 @@ def refuse_unfinished(output: str) -> None:
         )
 
 
+def nothing_to_resume(output: str, start_from: str) -> NeglmError:
+    """The error of --resume without a state; `start_from` is the option that starts from the vectors of a file."""
+    if not os.path.exists(output):
+        return NeglmError(f"nothing to resume: {shown(output + PARTIAL)} does not exist; start without --resume")
+    name = shown(output)
+    return NeglmError(
+        f"{name} is finished, and only an unfinished training can be resumed: to train for more epochs, start again "
+        f"without --resume; with {start_from} {name} and another output, a new training starts from its vectors"
+    )
+
+
+def note_replacing(output: str) -> None:
+    """Say which finished model a training will replace."""
+    if state_beside(output) and os.path.exists(output):
+        written = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.path.getmtime(output)))
+        console.note(f"this training will replace {shown(output)} (written {written})")
+
+
 class Named:
     """Files that the user named. A pipe can be read once, and training reads its text once an epoch and once to count
     it: so it is copied."""
@@ -82,9 +102,10 @@ class Named:
     def _copied(self, path: str, copies: ExitStack) -> str:
         from neglm_cli.store.container import seekable
 
+        console.announce_standard_input([path])
         copy = copies.enter_context(seekable(path))
         if not os.path.getsize(copy.location):
-            raise NeglmError(f"{copy.name} is empty: there are no words to read")
+            raise NeglmError(empty(copy.name))
         self.labels[copy.location] = copy.name
         return copy.location
 

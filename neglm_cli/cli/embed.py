@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, refuse_unfinished
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, note_replacing, refuse_unfinished
 from neglm_cli.cli.embed_jobs import (
     new_job,
     read_pairs,
@@ -262,6 +262,7 @@ def embed(
             if settings.exact and ranks().size > 1:
                 raise typer.BadParameter("--exact is the work of one process: start it without mpirun.")
             if settings.exact:
+                note_replacing(output)
                 summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
             else:
                 vectors = None if init is None else vectors_to_start_from(init, settings)
@@ -269,6 +270,7 @@ def embed(
                 if init is not None and vectors is not None:
                     start_from(job, vectors, init)
                 del vectors  # training needs the memory
+                note_replacing(output)
                 summary = Run(job, output, checkpoint).train()
     console.summary(summary, as_text(summary), output, json)
 

@@ -4,16 +4,18 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import (
     PARTIAL,
     Named,
     check_texts,
     find_vocabulary,
+    nothing_to_resume,
     open_named_or_remembered,
     refuse_changes,
 )
 from neglm_cli.cli.options import thread_count
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
@@ -75,6 +77,7 @@ def read_pairs(path: str, settings: "Settings") -> "Pairs":
     from neglm_cli.text.pair_lines import pairs_of
     from neglm_cli.text.source import open_corpus
 
+    console.announce_standard_input([path])
     source = open_corpus([path])
     check_texts(source)
     with Progress("reading pairs", source.size) as progress:
@@ -107,8 +110,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
 
     path = output + PARTIAL
     if not os.path.exists(path):
-        finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
-        raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
+        raise nothing_to_resume(output, "--init")
     partial = Vectors.load(path)
     check_same(ranks(), "state", partial.progress, "all machines must see the same files")
     known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE

@@ -6,9 +6,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, noted
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT

@@ -21,6 +21,7 @@ from neglm_cli.cli.options import (
     Threads,
     one_blas_thread,
 )
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, similarity_text
 from neglm_cli.errors import count_of, shown
@@ -165,6 +166,7 @@ def evaluate(
     if per_line and not test:
         raise typer.BadParameter("--per-line is for --test.")
     one_blas_thread()
+    console.announce_standard_input(files)
     console.announce_compiling()
     if test:
         evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json, device)
@@ -219,7 +221,8 @@ def _analogy(
 
     _mention_case(path, [question for section in sections for question in section.questions], lexicon)
     methods: tuple[Method, ...] = METHODS if method == "both" else (method,)
-    counted = tallies(sections, lexicon, directions, methods)
+    with Progress(f"analogies of {shown(path)}", len(lexicon.ids) * len(methods), unit="") as progress:
+        counted = tallies(sections, lexicon, directions, methods, progress.advance)
     named = list(zip(sections, counted, strict=True))
     kinds = {"semantic": False, "syntactic": True}
     subtotals = {

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import find_gpu, thread_count
+from neglm_cli.cli.progress import Progress, amount, bytes_to_read
 from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
@@ -97,7 +98,8 @@ def _evaluate(
         whole_lines = None if take_line is None else model.end_of_line
         first, last = starts[processes.rank], starts[processes.rank + 1]
         stretch = Stretch(reader, first, last, whole_lines)
-    with Progress("evaluating", None, "K words") as progress:
+    with Progress("evaluating", bytes_to_read([test]), unit="") as progress:
+        words = 0
         for block, ids in encoder.encode_corpus(corpus, threads):
             text_bytes += block.length
             for first in range(0, len(ids), AT_ONCE):
@@ -106,7 +108,10 @@ def _evaluate(
                     reader.read(piece, take_line)
                 elif not stretch.ended:
                     stretch.read(piece, take_line)
-                progress.advance(len(piece))
+                words += len(piece)
+                before, after = (block.read * at // len(ids) for at in (first, first + len(piece)))
+                rate = words / max(progress.seconds, 1e-9)
+                progress.advance(after - before, f"{amount(words, 'K words')}, {amount(rate, 'K words')}/s")
         seconds = progress.seconds
     tally = sum(processes.all(reader.tally), Tally())
     if not tally.tokens:

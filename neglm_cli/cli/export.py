@@ -8,6 +8,7 @@ from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table
 from neglm_cli.cli.overwriting import refuse_overwriting
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
@@ -98,7 +99,9 @@ def export(
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
     words, matrix = exported.most_frequent(words, matrix, top)
     words, changed = exported.fitting(words, chosen)
-    files = exported.write(words, exported.normalised(matrix) if normalise else matrix, output, chosen)
+    matrix = exported.normalised(matrix) if normalise else matrix
+    with Progress("writing vectors", len(matrix), "K words") as progress:
+        files = exported.write(words, matrix, output, chosen, progress.advance)
     if changed:
         console.note(f"{changed:,} {'words have' if changed > 1 else 'word has'} _ in place of white space")
     summary = {"output": files, "form": str(chosen), "words": len(words), "size": loaded.size, "changed": changed}

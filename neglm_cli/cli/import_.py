@@ -5,9 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
 from neglm_cli.cli.overwriting import refuse_overwriting
+from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, beside
@@ -80,10 +81,11 @@ def import_(
     if inputs.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting([output], [*inputs, *(beside(path, WORDS_ENDING) for path in inputs)])
+    console.announce_standard_input(inputs)
     console.announce_compiling()
     from neglm_cli.vectors import imported
 
-    with Progress("reading vectors", None) as progress:
+    with Progress("reading vectors", bytes_to_read([file] if contexts is None else [file, contexts])) as progress:
         table, found = imported.read(file, form, words, progress.advance)
         others = None if contexts is None else imported.read(contexts, form, None, progress.advance)[0]
     vectors = imported.assemble(table, others)

@@ -6,12 +6,15 @@ import traceback
 
 import typer
 
+from neglm_cli.cli import usage
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.launch import ranks
+from neglm_cli.store.watching import show_with
 
 # isort: off
 from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate, next_  # noqa: F401
@@ -24,6 +27,7 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code. From here on signals are ignored."""
     watch()
+    show_with(Progress)
     sentence = ""
     try:
         join(arguments)
@@ -33,14 +37,14 @@ def run(arguments: list[str]) -> int:
         ignore()
     except (Exception, Terminated) as error:
         ignore()  # srun signals ranks that are still leaving when another has left
-        code, sentence = _explain(error)
+        code, sentence = _explain(error, arguments)
     if sentence:
         return leave(code, sentence)
     ranks().finish()
     return code
 
 
-def _explain(error: BaseException) -> tuple[int, str]:
+def _explain(error: BaseException, arguments: list[str]) -> tuple[int, str]:
     """Exit code and message for an error that has ended the command."""
     if raised():
         return outcome(raised())
@@ -48,9 +52,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
         case Terminated():  # a signal that was noted first
             return outcome(error.args[0])
         case typer.TyperException():  # the options are wrong
-            message = error.format_message()  # `neglm` alone shows the help and has no message
-            stop = "" if message.endswith((".", "?", ")")) else "."
-            return WRONG_USAGE, f"{message}{stop} See `{_command(error)} --help`." if message else ""
+            return WRONG_USAGE, usage.sentence(error, arguments)
         case BrokenPipeError():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE, ""
@@ -72,8 +74,3 @@ def _of_system(error: OSError) -> str:
     if error.filename:
         return f"cannot use {shown(str(error.filename))}: {reason}"
     return f"the system refused an operation: {reason}; --debug shows which one"
-
-
-def _command(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    return context.command_path if context else "neglm"

@@ -53,8 +53,9 @@ def nearest(
     not its word vector.
 
     An answer is a header, a line with word, tab and cosine for each neighbour, and an empty line; with --json it is
-    an object on one line. Every line of standard input is answered before the next is read. If it has an unknown
-    word, a sentence on standard error says so, or the object has an error, and the next line is read.
+    an object on one line. Every line of standard input is answered before the next is read. If a query has an unknown
+    word, a sentence on standard error says so, or the object has an error, and the next query is answered; the exit
+    code is 1 if the query was an argument.
     """
     if not words and vectors == STANDARD_STREAM:
         raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")

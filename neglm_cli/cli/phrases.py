@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
     INPUT,
     MODEL,
@@ -21,6 +21,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )
 from neglm_cli.cli.overwriting import refuse_overwriting
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 

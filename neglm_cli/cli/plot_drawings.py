@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neglm_cli.cli.console import console
 from neglm_cli.cli.pmi_inputs import compared
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, short
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -96,7 +97,8 @@ def pmi_density(
     from neglm_cli.pictures.pmi import draw
 
     given = compared(files[0], files[1:], pairs, k, noise_alpha, threads)
-    found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads)
+    with Progress("comparing the vectors", len(given.joint.p) + NOISE_SAMPLES, "M pairs") as progress:
+        found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads, progress.advance)
     correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
     text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} different{correlation}"
     caption = f"{_file(files[0])}, {count_of(given.vectors.size, 'dimension')}: {text}"

@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError, shown
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def follow(path: str, by: "By", reports: bool) -> None:
     """Draw whenever the log has grown, until the training has ended. If stdout is no terminal, draw once at the end."""
     from rich.console import Console as RichConsole
     from rich.live import Live
+    from rich.text import Text
 
     from neglm_cli.pictures.log import TrainingLog
 
@@ -34,8 +36,15 @@ def follow(path: str, by: "By", reports: bool) -> None:
             stack.callback(print)  # the end of the last line
         stack.enter_context(live)
         while True:
-            now = _state(path, name), terminal.size
-            if now != seen:
+            now = _state(path), terminal.size
+            if now != seen and now[0] is None:
+                _check_directory(path, name)
+                waiting = f"waiting for {name}, which is not there yet"
+                live.update(Text(waiting, style="dim"), refresh=True)
+                if not terminal.is_terminal:
+                    console.note(waiting)
+                seen = now
+            elif now != seen:
                 seen = now
                 log = TrainingLog.parse(_read(path, name), name)
                 live.update(_drawn(log, by, reports, terminal), refresh=True)
@@ -44,12 +53,19 @@ def follow(path: str, by: "By", reports: bool) -> None:
             time.sleep(LOOK_EVERY)
 
 
-def _state(path: str, name: str) -> tuple[int, ...]:
-    """What changes when a training writes to its log, or another one starts it anew."""
+def _check_directory(path: str, name: str) -> None:
+    """Refuse to wait for a log that no training can write."""
+    directory = os.path.dirname(path) or "."
+    if not path or not os.path.isdir(directory):
+        raise NeglmError(f"{name} does not exist, and there is no directory {shown(directory)} for it: check the name")
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What changes when a training writes to its log, or another one starts it anew; None while there is no log."""
     try:
         status = os.stat(path)
-    except FileNotFoundError as error:
-        raise NeglmError(f"{name} does not exist: give the log of a training that runs") from error
+    except FileNotFoundError:
+        return None
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

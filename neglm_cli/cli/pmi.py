@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
     MODEL,
     OUTPUT,
@@ -18,6 +18,7 @@ from neglm_cli.cli.options import (
     thread_count,
 )
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile, compared
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short
 
 if TYPE_CHECKING:
@@ -106,19 +107,24 @@ def pmi(
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.objective.svd import pmi_svd
-    from neglm_cli.objective.theorem import EXACT_CELLS, approximate
+    from neglm_cli.objective.svd import most_columns, pmi_svd
+    from neglm_cli.objective.theorem import EXACT_CELLS, approximate, cells_to_compute
 
-    progress = Progress("pmi", None)
+    clock = Progress("pmi", None)
     cores = thread_count(threads)
     given = compared(vectors, corpus or [], pairs, k, noise_alpha, cores)
     trained, found, joint, scores = given.vectors, given.pairs, given.joint, given.scores
     all_cells = joint.cells <= EXACT_CELLS if exact is None else exact
     drawn = None if all_cells else samples
-    model = approximate(joint, scores, drawn, seed, top, cores)
+    cells = cells_to_compute(joint, drawn)
+    with Progress("comparing the vectors", cells, "M cells") as progress:
+        model = approximate(joint, scores, drawn, seed, top, cores, progress.advance)
     decomposed = None
     if svd:
-        decomposed = approximate(joint, pmi_svd(joint, trained.size, seed, cores), drawn, seed, 0, cores)
+        with Progress("SVD, at most", most_columns(joint.shape, trained.size), unit="") as progress:
+            found_scores = pmi_svd(joint, trained.size, seed, cores, progress.advance)
+        with Progress("comparing the SVD", cells, "M cells") as progress:
+            decomposed = approximate(joint, found_scores, drawn, seed, 0, cores, progress.advance)
     summary = {
         "vectors": given.name,
         "objective": trained.objective,
@@ -142,7 +148,7 @@ def pmi(
         "pairs_that_lose_most": _worst_pairs(found, joint, scores, model),
         "words_that_lose_most": _worst_words(trained.words, model.by_word, top),
         "contexts_that_lose_most": _worst_words(trained.contexts, model.by_context, top),
-        "seconds": round(progress.seconds, 3),
+        "seconds": round(clock.seconds, 3),
     }
     if json:
         console.json(summary)

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, MODEL, noise_alpha_option
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -100,6 +101,7 @@ def _pairs(
 
     listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
     named = corpus if pairs is None else [pairs]
+    console.announce_standard_input(named)
     source = open_corpus(named) if named else reopen(trained.files, path, threads)
     with Progress("reading pairs" if listed else "counting pairs", source.size) as progress:
         if listed:

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
+
 from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError, visible
 
@@ -29,22 +31,29 @@ def answer(
 ) -> None:
     """Answer the queries; if there are none, each line of standard input before the next one is read.
 
-    What cannot be answered is an error on the command line, and one sentence, or a JSON object, for a line.
+    A query that cannot be answered gets one sentence, or a JSON object with an error, and the others are answered. If
+    it was an argument, the exit code is 1 in the end.
     """
-    if queries:
-        for result in [ask(query) for query in queries]:  # all are known before the first is shown
-            _show(result, json)
-        return
-    for line in _lines(prompt):
-        query = read(line)
-        try:
-            _show(ask(query), json)
-        except NeglmError as error:
-            if json:
-                console.json_line({"query": as_text(b" ".join(query)), "error": str(error)})
-            else:
-                console.error(str(error))
-                _write([b""])
+    answered = [_answered(query, ask, json) for query in queries]
+    if not all(answered):
+        raise typer.Exit(1)
+    if not queries:
+        for line in _lines(prompt):
+            _answered(read(line), ask, json)
+
+
+def _answered(query: Query, ask: Callable[[Query], Answer], json: bool) -> bool:
+    """Answer a query; False if that was not possible, which is said."""
+    try:
+        _show(ask(query), json)
+    except NeglmError as error:
+        if json:
+            console.json_line({"query": as_text(b" ".join(query)), "error": str(error)})
+        else:
+            console.error(str(error))
+            _write([b""])
+        return False
+    return True
 
 
 def as_text(word: bytes) -> str:

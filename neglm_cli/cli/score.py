@@ -22,6 +22,7 @@ from neglm_cli.cli.options import (
     Threads,
     one_blas_thread,
 )
+from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.reading import Line, Opened, open_model
 from neglm_cli.errors import NeglmError, shown
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from neglm_cli.lm.lines import LineScorer
-    from neglm_cli.text.source import Source
+    from neglm_cli.lm.nbest import Hypothesis
 
 DIGITS = 6
 
@@ -143,27 +144,35 @@ def score(
     one_blas_thread()
     console.announce_compiling()
     from neglm_cli.lm.lines import ROOM, LineScorer
+    from neglm_cli.lm.nbest import read_lists
     from neglm_cli.text.source import open_source
 
     sources = [open_source(text) for text in texts]
     opened = open_model(path, threads, ROOM)
+    console.announce_standard_input(texts)
     try:
-        for source in sources:
-            opened.scorer.forget()
-            scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalised)
-            scale = 1.0 if base == "e" else 1 / math.log(10)
-            if nbest:
-                _rerank(opened, scorer, source, nbest, weight, best, scale, json)
-            else:
-                _score(opened, scorer, source, carry, scale, words, json)
+        total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores are seen themselves
+        with Progress("scoring", total) as progress:
+            advance = _unseen if total is None else progress.advance
+            for source in sources:
+                opened.scorer.forget()
+                scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalised)
+                scale = 1.0 if base == "e" else 1 / math.log(10)
+                blocks = source.lines(advance)
+                if nbest:
+                    lists = read_lists(chain.from_iterable(blocks), nbest, source.name)
+                    _rerank(opened, scorer, lists, nbest, weight, best, scale, json)
+                else:
+                    _score(opened, scorer, blocks, carry, scale, words, json)
     finally:
         opened.device.close()
 
 
 def _score(
-    opened: Opened, scorer: "LineScorer", source: "Source", carry: bool, scale: float, words: bool, json: bool
-) -> None:
-    for texts in source.lines():
+    opened: Opened, scorer: "LineScorer", blocks: Iterator[list[bytes]], carry: bool, scale: float, words: bool,
+    json: bool,
+) -> None:  # fmt: skip
+    for texts in blocks:
         lines = [opened.line(text) for text in texts]
         ids = [line.ids for line in lines]
         results = scorer.score_text(ids) if carry else scorer.score(ids)
@@ -208,12 +217,12 @@ def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, wor
 
 
 def _rerank(
-    opened: Opened, scorer: "LineScorer", source: "Source", form: str, weight: float, best: bool, scale: float,
-    json: bool,
+    opened: Opened, scorer: "LineScorer", lists: "Iterator[list[Hypothesis]]", form: str, weight: float, best: bool,
+    scale: float, json: bool,
 ) -> None:  # fmt: skip
-    from neglm_cli.lm.nbest import read_lists, write
+    from neglm_cli.lm.nbest import write
 
-    for hypotheses in read_lists(_each(source), form, source.name):
+    for hypotheses in lists:
         scores = scale * scorer.score_list([opened.line(hypothesis.text).ids for hypothesis in hypotheses])
         totals = [hypothesis.score + weight * score for hypothesis, score in zip(hypotheses, scores, strict=True)]
         order = sorted(range(len(totals)), key=lambda i: -totals[i])
@@ -231,8 +240,8 @@ def _rerank(
         sys.stdout.flush()
 
 
-def _each(source: "Source") -> Iterator[bytes]:
-    return chain.from_iterable(source.lines())
+def _unseen(count: int) -> None:
+    """The progress of a pipe, whose end is unknown, is not shown: its reader sees the scores."""
 
 
 def _write(line: bytes) -> None:

@@ -7,7 +7,7 @@ import typer
 from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, refuse_unfinished
+from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, note_replacing, refuse_unfinished
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     Cache,
@@ -161,6 +161,7 @@ def train_lm(
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
+            note_replacing(model)
             job = new_job(texts, settings, gpu, vectors)
             del vectors  # training needs the memory
         copies.callback(job.device.close)

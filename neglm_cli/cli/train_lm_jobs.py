@@ -11,6 +11,7 @@ from neglm_cli.cli.corpora import (
     check_texts,
     find_vocabulary,
     has_vocabulary,
+    nothing_to_resume,
     open_named_or_remembered,
     refuse_changes,
 )
@@ -120,15 +121,15 @@ def resumed_job(
 
     path = output + PARTIAL
     if not os.path.exists(path):
-        finished = f"; {shown(output)} is finished" if os.path.exists(output) else ""
-        raise NeglmError(f"there is nothing to go on with: {shown(path)} does not exist{finished}")
+        raise nothing_to_resume(output, "--init-embeddings")
     state = LanguageModel.load(path, STATE)
     check_same(ranks(), "state", state.checksum, "all machines must see the same files")
     refuse_changes(state.settings, given, MAY_CHANGE)
     settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
     if settings.epochs <= state.progress.epoch:
         raise NeglmError(
-            f"{state.progress.epoch} epochs are done already: --epochs {settings.epochs} leaves nothing to train"
+            f"{state.progress.epoch} epochs are done already, and --epochs {settings.epochs} leaves nothing to train: "
+            "give a larger --epochs"
         )
     named, named_valid = Named(corpus, copies), Named(valid, copies)
     opened = open_corpus(named.readable) if corpus else reopen(state.files, path, settings.threads)

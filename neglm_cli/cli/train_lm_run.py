@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, noted
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
@@ -106,6 +107,7 @@ class Run:
         self._running = RunningLoss(time.monotonic())
         self._log_z: tuple[float, float] | None = None
         self._progress = Progress("training", self._trainer.total, "K words", job.progress.words)
+        job.watch_validation = self._validating
 
     def train(self) -> dict[str, Any]:
         """Train to the end and write the model; what is done so far is written now and then, and if it is cut short.
@@ -219,13 +221,20 @@ class Run:
 
     def _detail(self) -> str:
         progress = self._job.progress
-        parts = [f"epoch {progress.epoch + 1}", f"loss {progress.loss / max(progress.loss_words, 1):.4f}"]
-        parts.append(f"lr {self._trainer.rate:.3g}")
+        parts = [self._epoch(), f"loss {progress.loss / max(progress.loss_words, 1):.4f}"]
         if progress.validations:
             parts.append(f"valid {progress.validations[-1]:.2f}")
+        parts.append(f"lr {self._trainer.rate:.3g}")
         if self._log_z:
             parts.append(f"log Z {self._log_z[0]:.2f} ± {self._log_z[1]:.2f}")
         return ", ".join(parts)
+
+    def _epoch(self) -> str:
+        return f"epoch {self._job.progress.epoch + 1}/{self._job.settings.epochs}"
+
+    def _validating(self, words: int) -> Progress:
+        """The progress of a validation that reads so many words."""
+        return Progress(f"validating, {self._epoch()}", words, "K words")
 
     def _summary(self) -> dict[str, Any]:
         from neglm_cli.objective.losses import LOSSES

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neglm_cli.cli.app import subcommand
-from neglm_cli.cli.console import Progress, console
+from neglm_cli.cli.console import console
 from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import (
     INPUT,
@@ -22,6 +22,7 @@ from neglm_cli.cli.options import (
 )  # fmt: skip
 from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
@@ -126,6 +127,7 @@ def vocab(
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting([path], [] if merge else corpus, corpus if merge else [])
     budget = memory_size(memory)
+    console.announce_standard_input(corpus)
     console.announce_compiling()
     processes = ranks()
     if merge and processes.size > 1:

@@ -1,8 +1,9 @@
 """A training as a whole: the model, what it learns from, how far it is; and its files on the way."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -41,7 +42,24 @@ class Texts:
     valid_files: list[dict[str, Any]] = field(default_factory=list)
 
 
+class ReadProgress(Protocol):
+    """Told how many words were read since the last call."""
+
+    def advance(self, amount: int) -> None: ...
+
+
+class _Unwatched:
+    def advance(self, amount: int) -> None:
+        pass
+
+
+def _unwatched(words: int) -> AbstractContextManager[ReadProgress]:
+    return nullcontext(_Unwatched())
+
+
 class Job:
+    watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words of a validation
+
     def __init__(
         self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = ALONE
     ) -> None:
@@ -50,6 +68,7 @@ class Job:
         self.settings = settings
         self.device = device
         self.progress = progress
+        self.watch_validation = _unwatched
         validate = self.validate if texts.valid is not None else None
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
@@ -61,8 +80,11 @@ class Job:
         starts = borders(valid.length, self.device.shape, ranks.size)
         stretch = Stretch(reader, *starts[ranks.rank : ranks.rank + 2])
         cursor = valid.cursor(0)
-        while not (stretch.ended or self.trainer.stopping):
-            stretch.read(cursor.take(AT_ONCE))
+        with self.watch_validation(starts[ranks.rank + 1]) as watched:
+            while not (stretch.ended or self.trainer.stopping):
+                ids = cursor.take(AT_ONCE)
+                stretch.read(ids)
+                watched.advance(len(ids))
         if ranks.any(not stretch.ended):
             raise Stopped
         return sum(ranks.all(reader.tally), Tally()).perplexity

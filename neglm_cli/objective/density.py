@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.objective.joint import Joint
-from neglm_cli.objective.theorem import Scores
+from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
 BLOCK = 1 << 16  # pairs at a time
@@ -27,11 +27,15 @@ class Density:
     correlation: float | None  # of PMI and score over the observed pairs; None if one of them is constant
 
 
-def density(joint: Joint, scores: Scores, bins: int, samples: int, seed: int, threads: int | None = None) -> Density:
+def density(
+    joint: Joint, scores: Scores, bins: int, samples: int, seed: int, threads: int | None = None,
+    progress: Progress = no_progress,
+) -> Density:  # fmt: skip
     """The densities, with about so many bins to the longer axis, and this many draws of noise."""
     pmi, weights = joint.pmi, joint.p
-    learned = scores_at(scores, joint.rows, joint.columns, threads)
+    learned = scores_at(scores, joint.rows, joint.columns, threads, progress)
     never = _scores_of_empty_cells(joint, scores, samples, seed, threads)
+    progress(samples)
     pmi_ends = _ends(pmi, weights)
     score_ends = _ends(learned, weights)
     if len(never):
@@ -47,17 +51,20 @@ def density(joint: Joint, scores: Scores, bins: int, samples: int, seed: int, th
     )  # fmt: skip
 
 
-def scores_at(scores: Scores, rows: np.ndarray, columns: np.ndarray, threads: int | None = None) -> np.ndarray:
+def scores_at(
+    scores: Scores, rows: np.ndarray, columns: np.ndarray, threads: int | None = None, progress: Progress = no_progress
+) -> np.ndarray:
     """m(x,y) at these cells, float64 (N,)."""
     found = np.empty(len(rows))
 
-    def work(first: int) -> None:
+    def work(first: int) -> int:
         xs, ys = rows[first : first + BLOCK], columns[first : first + BLOCK]
         products = np.einsum("nd,nd->n", scores.vectors[xs], scores.context_vectors[ys])
         found[first : first + BLOCK] = products + scores.offset[ys]
+        return len(products)
 
-    for _ in ordered_map(work, range(0, len(rows), BLOCK), threads or usable_cores()):
-        pass
+    for count in ordered_map(work, range(0, len(rows), BLOCK), threads or usable_cores()):
+        progress(count)
     return found
 
 

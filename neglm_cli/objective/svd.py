@@ -12,7 +12,7 @@ import numpy as np
 
 from neglm_cli.objective.joint import Joint
 from neglm_cli.objective.sparse import Sparse
-from neglm_cli.objective.theorem import Scores
+from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import usable_cores
 
 DENSE_CELLS = 1 << 20  # up to here LAPACK is asked
@@ -21,24 +21,39 @@ ENOUGH = 1e-5  # relative rise of the energy by one more block
 NOTHING = 1e-8  # a singular value, relative to the largest, that is rounding
 
 
-def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None) -> Scores:
+def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, progress: Progress = no_progress) -> Scores:
     """The scores of rank d that truncated SVD gives: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
     matrix = Sparse(joint.starts, joint.columns, joint.pmi + np.log(joint.k), joint.shape[1])
-    left, values, right = truncated_svd(matrix, size, seed, threads or usable_cores())
+    left, values, right = truncated_svd(matrix, size, seed, threads or usable_cores(), progress)
     roots = np.sqrt(values)
     return Scores.of(left * roots, right * roots, np.full(joint.shape[1], -np.log(joint.k)))
 
 
-def truncated_svd(matrix: Sparse, size: int, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def most_columns(shape: tuple[int, int], size: int) -> int:
+    """How many columns the basis may get, for its progress: it stops as soon as more would change little."""
+    width = _width(size)
+    return min(MOST_COLUMNS * size + 2 * width, *shape) // width * width
+
+
+def _width(size: int) -> int:
+    """Columns that the basis grows by."""
+    return max(8, size // 2)
+
+
+def truncated_svd(
+    matrix: Sparse, size: int, seed: int, threads: int, progress: Progress = no_progress
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The largest singular values (d,), with left (V, d) and right (C, d) singular vectors; d ≤ size, V, C."""
     size = min(size, *matrix.shape)
     if matrix.shape[0] * matrix.shape[1] <= DENSE_CELLS or 2 * size > min(matrix.shape):
         left, values, right = np.linalg.svd(matrix.dense(), full_matrices=False)
         return left[:, :size], values[:size], right[:size].T
-    return _block_krylov(matrix, size, seed, threads)
+    return _block_krylov(matrix, size, seed, threads, progress)
 
 
-def _block_krylov(matrix: Sparse, size: int, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _block_krylov(
+    matrix: Sparse, size: int, seed: int, threads: int, progress: Progress
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Randomised: Q is an orthonormal basis of B, (MMᵀ)B, (MMᵀ)²B, …, where B = MΩ is M times some random columns.
 
     The SVD of the small matrix QᵀM is that of M, as far as Q has caught M's largest singular vectors. Q grows by a
@@ -46,8 +61,7 @@ def _block_krylov(matrix: Sparse, size: int, seed: int, threads: int) -> tuple[n
     """
     transposed = matrix.transposed()
     random = np.random.Generator(np.random.Philox(key=seed))
-    width = max(8, size // 2)
-    most = min(MOST_COLUMNS * size + 2 * width, *matrix.shape) // width * width
+    width, most = _width(size), most_columns(matrix.shape, size)
     basis = np.empty((matrix.shape[0], most))  # Q
     image = np.empty((matrix.shape[1], most))  # MᵀQ
     gram = np.empty((most, most))  # QᵀMMᵀQ
@@ -62,6 +76,7 @@ def _block_krylov(matrix: Sparse, size: int, seed: int, threads: int) -> tuple[n
         block = image[:, done:columns] = transposed.times(block, threads)
         gram[done:columns, :columns] = block.T @ image[:, :columns]
         gram[:columns, done:columns] = gram[done:columns, :columns].T
+        progress(width)
         if columns >= 2 * size:
             before, energy = energy, float(np.linalg.eigvalsh(gram[:columns, :columns])[-size:].sum())
             if energy - before <= ENOUGH * energy:

@@ -64,12 +64,18 @@ class Approximation:
 
 
 def approximate(
-    joint: Joint, scores: Scores, samples: int | None, seed: int, top: int = 0, threads: int | None = None
-) -> Approximation:
+    joint: Joint, scores: Scores, samples: int | None, seed: int, top: int = 0, threads: int | None = None,
+    progress: Progress = no_progress,
+) -> Approximation:  # fmt: skip
     """What these scores keep of the PMI matrix: from so many samples, or exactly if that is None."""
     if samples is None:
-        return exact(joint, scores, top, threads)
-    return sampled(joint, scores, samples, seed, top, threads)
+        return exact(joint, scores, top, threads, progress)
+    return sampled(joint, scores, samples, seed, top, threads, progress)
+
+
+def cells_to_compute(joint: Joint, samples: int | None) -> int:
+    """How many cells `approximate` computes, for its progress."""
+    return joint.cells if samples is None else len(joint.p) + samples
 
 
 def exact(
@@ -119,7 +125,7 @@ def sampled(
     """
     threads = threads or usable_cores()
     words, contexts = joint.shape
-    observed = _observed(joint, scores, threads)
+    observed = _observed(joint, scores, threads, progress)
     by_word: np.ndarray = np.bincount(joint.rows, observed, words)
     by_context: np.ndarray = np.bincount(joint.columns, observed, contexts)
 
@@ -151,18 +157,19 @@ def kept(joint: Joint, divergence: float) -> float | None:
     return 1 - divergence / gain if gain > 1e-12 else None
 
 
-def _observed(joint: Joint, scores: Scores, threads: int) -> np.ndarray:
+def _observed(joint: Joint, scores: Scores, threads: int, progress: Progress) -> np.ndarray:
     """The divergence of every observed cell, float64 (N,)."""
     divergences = np.empty(len(joint.p))
 
-    def work(block: tuple[int, int]) -> None:
+    def work(block: tuple[int, int]) -> int:
         observed_cells(
             *block, joint.rows, joint.columns, joint.observed, joint.noise_x, joint.noise,
             scores.vectors, scores.context_vectors, scores.offset, divergences,
         )  # fmt: skip
+        return block[1] - block[0]
 
-    for _ in ordered_map(work, _blocks(len(joint.p), BLOCK_SAMPLES), threads):
-        pass
+    for count in ordered_map(work, _blocks(len(joint.p), BLOCK_SAMPLES), threads):
+        progress(count)
     return divergences
 
 

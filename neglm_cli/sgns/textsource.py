@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, times
 from neglm_cli.objective.random import KEEP, WINDOW, stream
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Stretch, Windows
@@ -27,8 +27,8 @@ def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
     chosen[special] = False
     if not chosen.any():
         others = np.delete(vocabulary.counts, special)
-        most = f"the most frequent one occurs {others.max():,} times" if len(others) else "there are none at all"
-        raise NeglmError(f"--min-count {min_count} leaves no words: {most}")
+        most = f"the most frequent one occurs {times(int(others.max()))}" if len(others) else "there are none at all"
+        raise NeglmError(f"--min-count {min_count} leaves no words: {most}; lower --min-count, or train on more text")
     ids = np.flatnonzero(chosen)
     return Alphabet.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids])
 

@@ -22,11 +22,13 @@ import xxhash
 
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.store import wording
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.replacing import is_at
 from neglm_cli.store.rules import SchemaError, UnknownNameError, quoted
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, LARGEST_HEADER, Tensor, tensors_of
 from neglm_cli.store.validation import Fields, check_contents, check_shapes, parse_fields, parse_json
+from neglm_cli.store.watching import watched
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
 NUMPY_DTYPE = {theirs: ours for ours, theirs in SAFETENSORS_DTYPE.items()}
@@ -143,9 +145,11 @@ def read_from(source: Readable, *kinds: str) -> Stored:
             header = _read_header(file, name, *kinds)
             data = np.empty(header.size - len(header.raw), np.uint8)
             read = 0
-            while read < len(data) and (count := file.readinto(data[read : read + READ_SIZE].data)):
-                digest.update(data[read : read + count].data)
-                read += count
+            with watched(f"reading {name}", len(data)) as progress:
+                while read < len(data) and (count := file.readinto(data[read : read + READ_SIZE].data)):
+                    digest.update(data[read : read + count].data)
+                    read += count
+                    progress.advance(count)
     except OSError as error:
         raise NeglmError(f"cannot read {name}: {error.strerror or error}") from error
     _verify_checksum(header, digest.digest(), name)
@@ -301,10 +305,11 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
     file_size = os.fstat(file.fileno()).st_size
     length = file.read(8)
     if file_size == 0:
-        raise NeglmError(f"{name} is empty")
+        raise NeglmError(f"{name} is empty; make it again")
     size = int.from_bytes(length, "little")
     if len(length) < 8 or file.read(1) != b"{":
-        raise NeglmError(f"{name} is not a neglm file")
+        file.seek(0)
+        raise NeglmError(wording.not_ours(name, file.read(wording.SNIFFED)))
     if 8 + size > file_size:
         raise NeglmError(f"{name} is cut short; make it again")
     if size > LARGEST_HEADER:
@@ -326,7 +331,7 @@ def _kind(metadata: Any, name: str, *kinds: str) -> str:
     if not isinstance(kind, str) or kind not in KINDS:
         raise _damaged(name, SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's"))
     if kinds and kind not in kinds:
-        raise NeglmError(f"{name} is {_a(kind)}, not {_a(kinds[0])}")
+        raise NeglmError(wording.wrong_kind(name, kind, kinds))
     return kind
 
 
@@ -354,10 +359,6 @@ def _data_size(entries: Mapping[str, Entry]) -> int:
     return end
 
 
-def _a(kind: str) -> str:
-    return "a file of vectors" if kind == "vectors" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
 def _damaged(name: str, problem: SchemaError) -> NeglmError:
     if isinstance(problem, UnknownNameError):
         return NeglmError(f"{name}: {problem}: upgrade neglm")
@@ -378,7 +379,7 @@ def seekable(path: str) -> Iterator[Readable]:
     name = "standard input" if standard else shown(path)
     if not standard:
         if not os.path.exists(path):
-            raise NeglmError(f"{name} does not exist")
+            raise NeglmError(wording.missing(path))
         if os.path.isdir(path):
             raise NeglmError(f"{name} is a directory, not a file")
         if os.path.isfile(path):
@@ -387,7 +388,9 @@ def seekable(path: str) -> Iterator[Readable]:
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
         try:
             with open(sys.stdin.fileno() if standard else path, "rb", closefd=not standard) as pipe:
-                while block := pipe.read(READ_SIZE):
+                block = b"\0" * READ_SIZE
+                while len(block) == READ_SIZE:  # a shorter one is the last; a terminal would wait for another Ctrl-D
+                    block = pipe.read(READ_SIZE)
                     copy.write(block)
             copy.flush()
         except OSError as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, times
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.order import byte_order, gather
 from neglm_cli.text.tokens import padded
@@ -69,8 +69,8 @@ class Pairs:
         kept = (rows[self.rows] >= min_count) & (columns[self.columns] >= min_count)
         if not kept.any():
             raise NeglmError(
-                f"--min-count {min_count} leaves no pairs: the most frequent left side occurs {rows.max():,} times, "
-                f"the most frequent right side {columns.max():,} times"
+                f"--min-count {min_count} leaves no pairs: the most frequent left side occurs "
+                f"{times(int(rows.max()))}, the most frequent right side {times(int(columns.max()))}; lower --min-count"
             )
         cells = Pairs(self.words, self.contexts, self.rows[kept], self.columns[kept], self.counts[kept], self.files)
         words, row_ids = ranked(self.words.offsets, cells.row_totals, padded(self.words.words.data))

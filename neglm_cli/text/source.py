@@ -10,7 +10,7 @@ import os
 import queue
 import stat
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,9 +20,10 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import xxhash
 
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, empty, shown
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
+from neglm_cli.store.wording import missing
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.compression import BROKEN, WINDOW, asks_for_memory, compression_of
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
@@ -36,6 +37,12 @@ QUEUED_BLOCKS = 4  # how far a decompressing thread may be ahead
 LINES = 1 << 16  # bytes of lines that are looked at together
 MAGIC_SIZE = 10
 NEGLM_START, NEGLM_MARK = 8, b'{"__metadata__":{"checksum":"'  # how our own files begin, and where
+
+Advance = Callable[[int], None]  # told how many bytes were read since the last call
+
+
+def _unwatched(count: int) -> None:
+    pass
 
 
 @dataclass
@@ -119,14 +126,15 @@ class Source:
         with self._decompressed() as (text, raw):
             yield from self._cut(text, raw)
 
-    def lines(self) -> Iterator[list[bytes]]:
+    def lines(self, advance: Advance = _unwatched) -> Iterator[list[bytes]]:
         """The lines that are there at once, without their ends; the next ones when these have been used. One that has
-        been written is not waited behind: a program at the other end of a pipe may want an answer to it first."""
+        been written is not waited behind: a program at the other end of a pipe may want an answer to it first.
+
+        `advance` is told the bytes on disk of lines that have been used."""
         buffer = bytearray(LINES)
-        rest = (
-            bytearray()
-        )  # the beginning of a line that has not ended: grows in place, so that long lines take no longer
-        with self.reading() as text:
+        rest = bytearray()  # the beginning of a line that has not ended: grows in place, which keeps long lines linear
+        used = 0
+        with self._decompressed() as (text, raw):
             while length := cast(io.RawIOBase, text).readinto(buffer):
                 first, *others = buffer[:length].split(b"\n")
                 rest += first
@@ -134,20 +142,23 @@ class Source:
                     *lines, last = others
                     yield [bytes(rest), *map(bytes, lines)]
                     rest = last
+                advance(raw.count - used)
+                used = raw.count
         if rest:
             yield [bytes(rest)]
 
     @contextmanager
-    def reading(self) -> Iterator[BinaryIO]:
-        """The file's bytes, decompressed; whatever is wrong with them becomes a sentence."""
-        with self._decompressed() as (text, _):
+    def reading(self, advance: Advance = _unwatched) -> Iterator[BinaryIO]:
+        """The file's bytes, decompressed; whatever is wrong with them becomes a sentence. `advance` is told how many
+        bytes on disk were read."""
+        with self._decompressed(advance) as (text, _):
             yield text
 
     @contextmanager
-    def _decompressed(self) -> Iterator[tuple[BinaryIO, "_Raw"]]:
+    def _decompressed(self, advance: Advance = _unwatched) -> Iterator[tuple[BinaryIO, "_Raw"]]:
         try:
             with _open_raw(self.path) as file:
-                raw = _Raw(file)
+                raw = _Raw(file, advance)
                 kind, text = _decompressed(raw)
                 try:
                     yield text, raw
@@ -165,7 +176,7 @@ class Source:
                         raise
                     raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error  # as bz2 does
         except FileNotFoundError as error:
-            raise NeglmError(f"{self.name} does not exist") from error
+            raise NeglmError(missing(self.path, self.name)) from error
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -283,7 +294,7 @@ def open_corpus(paths: Sequence[str], labels: Mapping[str, str] = MappingProxyTy
     """
     corpus = Corpus(tuple(open_source(os.fspath(path), labels.get(path, "")) for path in paths))
     if corpus.size == 0:
-        raise NeglmError(f"{corpus.name} is empty: there are no words to read")
+        raise NeglmError(empty(corpus.name))
     if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
         raise NeglmError("standard input (-) can be read only once: name it once")
     return corpus
@@ -309,7 +320,7 @@ def open_source(path: str, label: str = "") -> Source:
             )
         return Source(path, status.st_size, compression_of(start) is None, label)
     except FileNotFoundError as error:
-        raise NeglmError(f"{shown(path)} does not exist") from error
+        raise NeglmError(missing(path)) from error
     except OSError as error:
         raise NeglmError(f"cannot read {shown(path)}: {error.strerror or error}") from error
 
@@ -322,10 +333,13 @@ def _open_raw(path: str) -> BinaryIO:
 
 
 class _Raw(io.RawIOBase):
-    """A file that counts and hashes what is read of it. Its first bytes can be looked at without being used up."""
+    """A file that counts and hashes what is read of it. Its first bytes can be looked at without being used up. Once
+    it has ended it is not read again: at a terminal somebody would have to type another Ctrl-D."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, advance: Advance) -> None:
         self._file = file
+        self._advance = advance
+        self._ended = False
         self.count = 0
         self.digests = BlockDigests()
         self.magic = _first_bytes(file)
@@ -340,9 +354,13 @@ class _Raw(io.RawIOBase):
             length = min(len(view), len(self._ahead))
             view[:length] = self._ahead[:length]
             self._ahead = self._ahead[length:]
+        elif self._ended:
+            return 0
         else:
             length = cast(io.RawIOBase, self._file).readinto(view) or 0
+            self._ended = not length and bool(view)
         self.count += length
+        self._advance(length)
         self.digests.update(view[:length])
         return length
 

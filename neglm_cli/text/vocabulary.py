@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError, count_of
+from neglm_cli.errors import NeglmError, count_of, times
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
@@ -93,7 +93,8 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     entries = _chosen(counts, totals, ordinary, min_count, max_size)
     if len(entries) == ALWAYS_KEPT and ordinary.any():
         raise NeglmError(
-            f"--min-count {min_count} leaves no words: the most frequent one occurs {totals[ordinary].max():,} times"
+            f"--min-count {min_count} leaves no words: the most frequent one occurs "
+            f"{times(int(totals[ordinary].max()))}; lower --min-count"
         )
     cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT) + counts.cut_words
     cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum()) + counts.cut_tokens

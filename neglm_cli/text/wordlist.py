@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, empty
 from neglm_cli.store import container
 from neglm_cli.store.output import writing
 from neglm_cli.text.alphabet import Alphabet
@@ -64,7 +64,7 @@ def _parse(file: BinaryIO, name: str) -> Counts:
             raise NeglmError(f"{name}, line {number}: this word was listed before; each may appear only once")
         counts[word] = count
     if not counts:
-        raise NeglmError(f"{name} is empty: there are no words to read")
+        raise NeglmError(empty(name))
     if sum(counts.values()) > LARGEST_TOTAL:
         raise NeglmError(f"{name}: the counts add up to more than {LARGEST_TOTAL:,}")
     line_ends = counts.pop(END_OF_LINE, 1)

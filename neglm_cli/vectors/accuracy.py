@@ -1,6 +1,6 @@
 """How many analogies are answered right: the file of questions, section by section, and the counts."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,15 +64,19 @@ def read_sections(path: str) -> list[Section]:
     return sections
 
 
-def tallies(sections: list[Section], lexicon: Lexicon, words: Directions, methods: Iterable[Method]) -> list[Tally]:
-    """Ask all questions, with the lexicon's words as candidates; one tally for each section."""
+def tallies(
+    sections: list[Section], lexicon: Lexicon, words: Directions, methods: Iterable[Method],
+    advance: Callable[[int], None] = lambda count: None,
+) -> list[Tally]:  # fmt: skip
+    """Ask all questions, with the lexicon's words as candidates; one tally for each section. `advance` is told how many
+    candidates have been looked at, by each method."""
     places = lexicon.places([question for section in sections for question in section.questions])
     used = known(places)
     units = words.units(lexicon.ids)
     right: dict[Method, np.ndarray] = {}
     for method in methods:
         right[method] = np.zeros(len(places), bool)
-        right[method][used] = first_answers(units, places[used, :3], method) == places[used, 3]
+        right[method][used] = first_answers(units, places[used, :3], method, advance) == places[used, 3]
     result = []
     start = 0
     for section in sections:

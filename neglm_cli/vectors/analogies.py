@@ -7,7 +7,7 @@ with vectors of unit length and cos⁺ = (cos + 1) / 2, which lies between 0 and
 no answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -53,8 +53,11 @@ def _scores(combine: np.ufunc, against: np.ndarray, towards: np.ndarray, questio
     return combine(result, against[a], out=result)
 
 
-def first_answers(words: np.ndarray, questions: np.ndarray, method: Method) -> np.ndarray:
-    """The best answer to each question, int64 (Q,); `words` are unit vectors (V, D), `questions` ids (Q, 3).
+def first_answers(
+    words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None
+) -> np.ndarray:
+    """The best answer to each question, int64 (Q,); `words` are unit vectors (V, D), `questions` ids (Q, 3). `advance`
+    is told how many candidates have been looked at.
 
     Questions share words: the cosines of all words in them (W) with a block of candidates are one product, and
     every score is made of three of these. Memory is bounded by that block.
@@ -76,6 +79,7 @@ def first_answers(words: np.ndarray, questions: np.ndarray, method: Method) -> n
             better = score > highest[block]
             highest[block][better] = score[better]
             found[block][better] = winner[better] + start
+        advance(cosines.shape[1])
     return found
 
 

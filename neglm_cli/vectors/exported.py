@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from collections.abc import Callable
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -61,8 +62,11 @@ def _refuse_equal(words: Alphabet, changed: Alphabet) -> None:
             )
 
 
-def write(words: Alphabet, vectors: np.ndarray, path: str, form: Form) -> list[str]:
-    """Write the file, or the two files, of this form; returns their names."""
+def write(
+    words: Alphabet, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
+) -> list[str]:
+    """Write the file, or the two files, of this form; returns their names. `advance` is told how many rows are
+    written."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     if form in (Form.TEXT, Form.BINARY):
         compressed = path.endswith(GZIP_ENDING)
@@ -70,9 +74,9 @@ def write(words: Alphabet, vectors: np.ndarray, path: str, form: Form) -> list[s
             write_form = word2vec.write_text if form is Form.TEXT else word2vec.write_binary
             if compressed:
                 with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, file, mtime=0) as smaller:
-                    write_form(cast(BinaryIO, smaller), words, vectors)
+                    write_form(cast(BinaryIO, smaller), words, vectors, advance)
             else:
-                write_form(file, words, vectors)
+                write_form(file, words, vectors, advance)
         return [path]
     _, other = files_of(path, form)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -80,8 +84,8 @@ def write(words: Alphabet, vectors: np.ndarray, path: str, form: Form) -> list[s
     with writing_both(path, other) as (matrix, spelled):
         if form is Form.NPY:
             numpy_form.write_words(spelled, words)
-            numpy_form.write_matrix(matrix, vectors)
+            numpy_form.write_matrix(matrix, vectors, advance)
         else:
             projector.write_metadata(spelled, words)
-            projector.write_vectors(matrix, vectors)
+            projector.write_vectors(matrix, vectors, advance)
     return [path, other]

@@ -1,5 +1,6 @@
 """NumPy's form: a matrix in an .npy file, and the words beside it, one a line."""
 
+from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -13,11 +14,13 @@ UNFIT = b"\n\r"  # bytes that a word cannot have on a line of its own
 BLOCK = 1 << 12  # rows
 
 
-def write_matrix(file: BinaryIO, vectors: np.ndarray) -> None:
+def write_matrix(file: BinaryIO, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
     little_endian = vectors.astype("<f4", copy=False)
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": vectors.shape})
     for start in range(0, len(vectors), BLOCK):
-        file.write(little_endian[start : start + BLOCK].tobytes())
+        block = little_endian[start : start + BLOCK]
+        file.write(block.tobytes())
+        advance(len(block))
 
 
 def write_words(file: BinaryIO, words: Alphabet) -> None:

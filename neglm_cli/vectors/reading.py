@@ -6,7 +6,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, empty, shown
 from neglm_cli.text.source import Source, read_all
 
 BUFFER = 4 << 20  # bytes that are read at a time
@@ -24,10 +24,9 @@ class Table(NamedTuple):
 class Input:
     """A file's bytes, decompressed: text[begin:end] are those that were read and not yet used."""
 
-    def __init__(self, name: str, file: BinaryIO, advance: Callable[[int], None]) -> None:
+    def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
         self._file = file
-        self._advance = advance  # is told how many bytes were read
         self.text = bytearray(BUFFER)
         self.begin = self.end = 0
 
@@ -39,7 +38,6 @@ class Input:
         self.text, self.begin = moved, 0
         count = read_all(self._file, memoryview(moved)[rest:])
         self.end = rest + count
-        self._advance(count)
         return count > 0
 
     def read(self, size: int) -> bytes:
@@ -53,12 +51,12 @@ class Input:
 
 @contextmanager
 def opening(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[Input]:
-    """A file, or - for standard input, with its first bytes already read."""
+    """A file, or - for standard input, with its first bytes already read; `advance` is told of bytes on disk."""
     source = Source(path, -1, plain=False)
-    with source.reading() as file:
-        found = Input(source.name, file, advance)
+    with source.reading(advance) as file:
+        found = Input(source.name, file)
         if not found.more():
-            raise NeglmError(f"{found.name} is empty: there are no words to read")
+            raise NeglmError(empty(found.name))
         yield found
 
 

@@ -4,6 +4,7 @@ fastText's .vec is the text form; GloVe's text is the same without the first lin
 """
 
 import re
+from collections.abc import Callable
 from typing import BinaryIO
 
 import numpy as np
@@ -21,13 +22,24 @@ PRINTABLE = bytes(range(33, 127))
 BLOCK = 1 << 10  # records that are written at a time
 
 
-def write_text(file: BinaryIO, words: Alphabet, vectors: np.ndarray) -> None:
+def write_text(file: BinaryIO, words: Alphabet, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
     file.write(b"%d %d\n" % vectors.shape)
-    for block in rows.lines(words.words, words.offsets, vectors, SEPARATOR):
-        file.write(block.data)
+    write_rows(file, words.words, words.offsets, vectors, SEPARATOR, advance)
 
 
-def write_binary(file: BinaryIO, words: Alphabet, vectors: np.ndarray) -> None:
+def write_rows(
+    file: BinaryIO, letters: np.ndarray, offsets: np.ndarray, vectors: np.ndarray, separator: bytes,
+    advance: Callable[[int], None],
+) -> None:  # fmt: skip
+    """Write the lines of a matrix: see `rows.lines`."""
+    for start in range(0, len(vectors), BLOCK):
+        block = vectors[start : start + BLOCK]
+        for text in rows.lines(letters, offsets[start : start + len(block) + 1], block, separator):
+            file.write(text.data)
+        advance(len(block))
+
+
+def write_binary(file: BinaryIO, words: Alphabet, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
     """With a newline behind each vector, as word2vec itself has it."""
     file.write(b"%d %d\n" % vectors.shape)
     little_endian = vectors.astype("<f4", copy=False)
@@ -35,6 +47,7 @@ def write_binary(file: BinaryIO, words: Alphabet, vectors: np.ndarray) -> None:
     for start in range(0, len(spelled), BLOCK):
         records = zip(spelled[start : start + BLOCK], little_endian[start : start + BLOCK], strict=True)
         file.write(b"".join(b"%b %b\n" % (word, vector.tobytes()) for word, vector in records))
+        advance(len(spelled[start : start + BLOCK]))
 
 
 def looks_like_text(source: Input) -> bool:

@@ -33,7 +33,10 @@ def test_several_questions_in_threes(neglm: Neglm, vectors: None) -> None:
     lines = neglm("analogy", *["man", "king", "woman"] * 2, "--top", "1").stdout
     assert lines == b"man is to king as woman is to\nqueen\t0.8899\n\n" * 2
     sentence = one_sentence(neglm("analogy", "man", "king", "woman", "man", code=2).stderr)
-    assert "an analogy has three words, and 4 cannot be divided by three" in sentence
+    assert one_sentence(neglm("analogy", "man", "king", code=2).stderr).startswith(
+        "neglm: analogy needs three words; got 2."
+    )
+    assert "analogy needs three words (or six, nine and so on, for several analogies); got 4" in sentence
 
 
 def test_json(neglm: Neglm, vectors: None) -> None:
@@ -45,17 +48,26 @@ def test_json(neglm: Neglm, vectors: None) -> None:
     }
 
 
+def test_arguments_that_cannot_be_answered(neglm: Neglm, vectors: None) -> None:
+    asked = ["man", "king", "Woman", "man", "king", "woman"]
+    result = neglm("analogy", *asked, "--quiet", code=1)
+    assert result.stdout == b"\n" + ADD
+    assert one_sentence(result.stderr).startswith("neglm: `Woman` is not among the 5 words")
+    objects = [json.loads(line) for line in neglm("analogy", *asked, "--json", code=1).stdout.splitlines()]
+    assert [sorted(each) for each in objects] == [["error", "query"], ["answers", "method", "query"]]
+
+
 def test_lines_of_standard_input(neglm: Neglm, vectors: None) -> None:
     lines = b"man king woman\nman king\nman king Woman\nman king woman\n"
     result = neglm("analogy", stdin=lines)
     assert result.stdout == ADD + b"\n\n" + ADD
     assert result.stderr.decode().splitlines()[-2:] == [
-        "neglm: an analogy has three words, not 2",
+        "neglm: analogy needs three words; got 2",
         "neglm: `Woman` is not among the 5 words of vectors.safetensors, but `woman` is",
     ]
     objects = [json.loads(line) for line in neglm("analogy", "--json", stdin=lines).stdout.splitlines()]
     assert ["error" in each for each in objects] == [False, True, True, False]
-    assert objects[1] == {"query": "man king", "error": "an analogy has three words, not 2"}
+    assert objects[1] == {"query": "man king", "error": "analogy needs three words; got 2"}
 
 
 def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: None) -> None:
@@ -69,12 +81,6 @@ def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: No
     process.stdin.close()
     assert process.stdout.read() == b""
     assert process.wait() == 0
-
-
-def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: None) -> None:
-    result = neglm("analogy", "man", "king", "woman", "man", "king", "lady", code=1)
-    assert result.stdout == b""
-    assert one_sentence(result.stderr) == "neglm: `lady` is not among the 5 words of vectors.safetensors"
 
 
 def test_a_method_that_is_none(neglm: Neglm, vectors: None) -> None:

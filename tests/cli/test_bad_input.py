@@ -43,7 +43,9 @@ def test_missing(neglm: Neglm) -> None:
 
 def test_empty(neglm: Neglm) -> None:
     Path("empty.txt").touch()
-    assert refused(neglm, "empty.txt") == "neglm: empty.txt is empty: there are no words to read"
+    assert refused(neglm, "empty.txt") == (
+        "neglm: empty.txt is empty: there are no words to read; name a file with text in it"
+    )
     Path("empty.gz").write_bytes(gzip.compress(b""))
     assert "empty.gz has no words" in refused(neglm, "empty.gz")
     assert "standard input has no words" in refused(neglm, "-")
@@ -113,7 +115,10 @@ def test_carriage_returns_and_no_final_newline(neglm: Neglm) -> None:
 def test_min_count_that_leaves_nothing(neglm: Neglm) -> None:
     Path("corpus").write_bytes(b"a a b\n")
     sentence = refused(neglm, "corpus", "--min-count", "3")
-    assert sentence == "neglm: --min-count 3 leaves no words: the most frequent one occurs 2 times"
+    assert sentence == "neglm: --min-count 3 leaves no words: the most frequent one occurs 2 times; lower --min-count"
+    Path("corpus").write_bytes(b"a b\n")
+    sentence = refused(neglm, "corpus", "--min-count", "3")
+    assert sentence == "neglm: --min-count 3 leaves no words: the most frequent one occurs once; lower --min-count"
 
 
 def test_output_that_cannot_be_written(neglm: Neglm) -> None:
@@ -162,7 +167,7 @@ def test_merging_what_is_no_vocabulary(neglm: Neglm) -> None:
     assert "upgrade neglm" in refused(neglm, "--merge", "newer")
     open_encoded(open_corpus(["corpus"]), Vocabulary.load("good"), 1, Path("cache"), lambda sentence: None)
     (copy,) = Path("cache").iterdir()
-    assert "is an encoded corpus, not a vocabulary" in refused(neglm, "--merge", str(copy))
+    assert "contains an encoded corpus; expected a vocabulary (neglm vocab)" in refused(neglm, "--merge", str(copy))
 
 
 def test_a_vocabulary_as_a_corpus(neglm: Neglm) -> None:

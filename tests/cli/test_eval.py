@@ -152,7 +152,7 @@ def test_help_shows_that_options_take_several(neglm: Neglm) -> None:
 
 def test_what_is_wrong(neglm: Neglm, sets: None) -> None:
     assert "test sets with --similarity or --analogy" in one_sentence(neglm("eval", code=2).stderr)
-    assert "requires an argument" in one_sentence(neglm("eval", "--similarity", code=2).stderr)
+    assert "needs a value" in one_sentence(neglm("eval", "--similarity", code=2).stderr)
     assert "only once" in one_sentence(neglm("eval", "-", "--similarity", "-", code=2).stderr)
     Path("empty").touch()
     Path("bad").write_bytes(b"a b 1\na b\n")

@@ -93,8 +93,14 @@ def test_bad_input_is_one_sentence(neglm: Neglm, model: Path) -> None:
     Path("foreign.txt").write_bytes(b"lorem ipsum\n")
     Path("empty.txt").write_bytes(b"")
     bad: list[tuple[tuple[str, ...], str]] = [
-        (("vocab.safetensors", "--test", "test.txt"), "vocab.safetensors is a vocabulary, not a language model"),
-        (("vectors.safetensors", "--test", "test.txt"), "is a file of vectors, not a language model"),
+        (
+            ("vocab.safetensors", "--test", "test.txt"),
+            "contains a vocabulary; expected a language model",
+        ),
+        (
+            ("vectors.safetensors", "--test", "test.txt"),
+            "contains word vectors; expected a language model",
+        ),
         (("none.safetensors", "--test", "test.txt"), "none.safetensors does not exist"),
         (("--test", "none.txt"), "none.txt does not exist"),
         (("--test", "empty.txt"), "empty.txt is empty"),

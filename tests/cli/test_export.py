@@ -107,10 +107,14 @@ def test_wrong_usage(neglm: Neglm, vectors: Vectors) -> None:
 
 def test_what_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     Path("out.txt").write_bytes(OLD)
-    assert refused(neglm, "-o", "out.txt") == "neglm: vectors.safetensors does not exist"
+    assert refused(neglm, "-o", "out.txt") == (
+        "neglm: no vectors.safetensors here; train some with `neglm embed`, or name another file"
+    )
     Path("corpus").write_bytes(b"a b\n")
     neglm("vocab", "corpus")
-    assert "is a vocabulary, not a file of vectors" in refused(neglm, "vocab.safetensors", "-o", "out.txt")
+    assert "contains a vocabulary; expected word vectors (neglm embed)" in refused(
+        neglm, "vocab.safetensors", "-o", "out.txt"
+    )
     assert "corpus is not a neglm file" in refused(neglm, "corpus", "-o", "out.txt")
 
 

@@ -130,11 +130,14 @@ def test_a_reader_that_has_enough(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("nearest", "east", "south", code=1)
-    assert result.stdout == b""
+    """The others are answered all the same, as from standard input; only the exit code tells."""
+    result = neglm("nearest", "south", "east", code=1)
+    assert result.stdout == b"\n" + EAST
     assert one_sentence(result.stderr) == "neglm: `south` is not among the 5 words of vectors.safetensors"
-    sentence = one_sentence(neglm("nearest", "East", "--json", code=1).stderr)
-    assert sentence == "neglm: `East` is not among the 5 words of vectors.safetensors, but `east` is"
+    failed, found = neglm("nearest", "East", "east", "--json", code=1).stdout.splitlines()
+    message = "`East` is not among the 5 words of vectors.safetensors, but `east` is"
+    assert json.loads(failed) == {"query": "East", "error": message}
+    assert json.loads(found)["query"] == "east"
     assert "a query without a word" in one_sentence(neglm("nearest", "", code=1).stderr)
 
 

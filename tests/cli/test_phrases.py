@@ -184,8 +184,8 @@ def refused(neglm: Neglm, *arguments: str, code: int = 1, stdin: bytes = b"") ->
 def test_input_that_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     assert refused(neglm, "nothing.txt") == "neglm: nothing.txt does not exist"
     Path("empty").touch()
-    assert refused(neglm, "empty") == "neglm: empty is empty: there are no words to read"
-    assert refused(neglm, "-") == "neglm: standard input is empty: there are no words to read"
+    assert "empty is empty: there are no words to read" in refused(neglm, "empty")
+    assert refused(neglm, "-").endswith("input is empty: there are no words to read; pipe a text into it")
     Path("blank").write_bytes(b" \n\t\n")
     assert "blank has no words" in refused(neglm, "blank")
     assert "standard input has no words" in refused(neglm, "-", stdin=b" \n")
@@ -204,7 +204,7 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Missing argument 'CORPUS'"),
+        ([], "CORPUS is missing"),
         (["-", "-"], "can be read only once"),
         (["corpus.txt", "--delimiter", "a b"], "none of them white space"),
         (["corpus.txt", "--delimiter", " "], "none of them white space"),

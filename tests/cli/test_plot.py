@@ -352,6 +352,15 @@ def test_follow_redraws_while_a_training_writes(workplace: Path) -> None:
         assert "100 seconds" in follower.shown()
 
 
+def test_follow_waits_for_a_log_that_is_not_there_yet(workplace: Path) -> None:
+    with Follower("train.log") as follower:
+        follower.wait_for("waiting for train.log")
+        Path("train.log").write_bytes(lines(report(100, 10, 9)))
+        follower.wait_for("Training loss  9.00")
+        Path("train.log").write_bytes(lines(report(100, 10, 9), end(1000, 100)))
+        assert follower.finish() == 0
+
+
 def test_follow_starts_anew_with_a_new_training(workplace: Path) -> None:
     Path("train.log").write_bytes(lines(*training(2))[:-40])
     with Follower("train.log") as follower:
@@ -365,7 +374,8 @@ def test_follow_starts_anew_with_a_new_training(workplace: Path) -> None:
 
 
 def test_follow_refuses_what_is_no_log(neglm: Neglm, vectors: Vectors) -> None:
-    assert "nothing does not exist" in one_sentence(neglm("plot", "--follow", "nothing", code=1).stderr)
+    sentence = one_sentence(neglm("plot", "--follow", "no/train.log", code=1).stderr)
+    assert "no/train.log does not exist, and there is no directory no for it" in sentence
     for name in ("vectors.safetensors", "text"):
         Path("text").write_bytes(b"words\n")
         refused = neglm("plot", "--follow", name, code=1)

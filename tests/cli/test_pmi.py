@@ -149,7 +149,7 @@ def test_vectors_that_do_not_say_how_they_were_trained(neglm: Neglm, pairs: Pair
 
 
 def test_refused(neglm: Neglm, pairs: Pairs) -> None:
-    assert "vectors.safetensors does not exist" in one_sentence(neglm("pmi", code=1).stderr)
+    assert "no vectors.safetensors here" in one_sentence(neglm("pmi", code=1).stderr)
     whole = trained(pairs, 3)
     Vectors(**(whole.__dict__ | {"contexts": NO_CONTEXTS, "context_vectors": np.empty((0, 3), np.float32)})).save("v")
     assert "v has no context vectors" in one_sentence(neglm("pmi", "v", code=1).stderr)

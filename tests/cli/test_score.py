@@ -130,7 +130,7 @@ def test_bad_lists_and_models(neglm: Neglm, model: LanguageModel) -> None:
     Path("text.txt").write_bytes(b"w1 w2\n")
     assert "text.txt is not a model" in sentence(neglm("score", "text.txt", "text.txt", code=1).stderr)
     neglm("vocab", "text.txt", "-o", "v.safetensors")
-    assert "v.safetensors is a vocabulary" in sentence(neglm("score", "v.safetensors", code=1).stderr)
+    assert "v.safetensors contains a vocabulary" in sentence(neglm("score", "v.safetensors", code=1).stderr)
     assert "missing.txt does not exist" in sentence(neglm("score", "model.safetensors", "missing.txt", code=1).stderr)
     assert "--nbest" in sentence(neglm("score", "--best", code=2).stderr)
 

@@ -166,7 +166,7 @@ def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vocab"], "Missing argument 'CORPUS'"),
+        (["vocab"], "CORPUS is missing"),
         (["vocab", "corpus.txt", "--min-count", "0"], "--min-count"),
         (["vocab", "corpus.txt", "--max-size", "2"], "--max-size"),
         (["vocab", "corpus.txt", "--threads", "0"], "--threads"),
@@ -174,7 +174,7 @@ def test_words_that_the_terminal_cannot_show(neglm: Neglm, workplace: Path) -> N
         (["vocab", "corpus.txt", "--memory", "1K"], "at least 1M"),
         (["vocab", "corpus.txt", "--memory", "120%"], "--memory 120% is not more than 0% and at most 100%"),
         (["vocab", "corpus.txt", "--text", "--word2vec"], "choose one"),
-        (["vocab", "corpus.txt", "--mincount", "3"], "No such option: --mincount"),
+        (["vocab", "corpus.txt", "--mincount", "3"], "there is no option --mincount; did you mean --min-count?"),
         (["count"], "No such command 'count'"),
     ],
 )

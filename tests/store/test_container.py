@@ -93,7 +93,9 @@ def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, da
     bit = data.draw(st.integers(0, 8 * len(contents) - 1))
     contents[bit // 8] ^= 1 << bit % 8
     path.write_bytes(contents)
-    with pytest.raises(NeglmError, match="make it again|not a neglm file|not one of neglm's|upgrade|not a vocabulary"):
+    with pytest.raises(
+        NeglmError, match="make it again|not a neglm file|not one of neglm's|upgrade|expected a vocabulary"
+    ):
         container.read(path, "vocabulary")
 
 
@@ -121,7 +123,7 @@ def test_a_newer_version(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_another_kind(workplace: Path) -> None:
     write()
-    with pytest.raises(NeglmError, match="file is a vocabulary, not an encoded corpus"):
+    with pytest.raises(NeglmError, match="file contains a vocabulary; expected an encoded corpus"):
         container.read("file", "encoded corpus")
 
 

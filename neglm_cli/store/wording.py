@@ -1,0 +1,64 @@
+"""Sentences about files that are not there, or are not what is needed: what is wrong, and what to do."""
+
+import os
+import re
+from difflib import get_close_matches
+from itertools import islice
+
+from neglm_cli.errors import shown
+
+MAKERS = {"language model": "neglm train-lm", "vectors": "neglm embed", "vocabulary": "neglm vocab"}
+DEFAULT_FILES = {  # of these names, which commands read where none is given
+    "model.safetensors": f"train one with `{MAKERS['language model']}`",
+    "vectors.safetensors": f"train some with `{MAKERS['vectors']}`",
+    "vocab.safetensors": f"make one with `{MAKERS['vocabulary']}`",
+}
+CONTENTS = {
+    "encoded corpus": "an encoded corpus",
+    "language model": "a language model",
+    "training state": "the state of a training that is not finished",
+    "vectors": "word vectors",
+    "vocabulary": "a vocabulary",
+}
+MOST_NEIGHBORS = 10_000  # files of a directory that are compared with a name that may be misspelled
+
+WORD2VEC_HEADER = re.compile(rb"[ \t]*\d+[ \t]+\d+[ \t]*\r?\n")
+WORD_AND_NUMBERS = re.compile(rb"\S+([ \t]+[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?){2,}[ \t]*\r?\n", re.IGNORECASE)
+NUMPY_MAGIC = b"\x93NUMPY"
+SNIFFED = 1 << 16  # bytes: more than a line of 3,000 numbers has
+
+
+def missing(path: str, name: str = "") -> str:
+    """For a file that does not exist."""
+    if path in DEFAULT_FILES:
+        return f"no {path} here; {DEFAULT_FILES[path]}, or name another file"
+    similar = _similar(path)
+    return f"{name or shown(path)} does not exist" + (f"; did you mean {shown(similar)}?" if similar else "")
+
+
+def not_ours(name: str, start: bytes) -> str:
+    """For a file that neglm has not written, which starts with these bytes."""
+    return f"{name} is not a neglm file" + ("; convert it with `neglm import`" if _has_vectors(start) else "")
+
+
+def wrong_kind(name: str, found: str, wanted: tuple[str, ...]) -> str:
+    """For a file of another kind than those that are wanted."""
+    makers = [CONTENTS[kind] + f" ({MAKERS[kind]})" for kind in wanted if kind in MAKERS]
+    expected = " or ".join(makers) or CONTENTS[wanted[0]]
+    return f"{name} contains {CONTENTS.get(found, shown(found))}; expected {expected}"
+
+
+def _has_vectors(start: bytes) -> bool:
+    return bool(start.startswith(NUMPY_MAGIC) or WORD2VEC_HEADER.match(start) or WORD_AND_NUMBERS.match(start))
+
+
+def _similar(path: str) -> str:
+    """The file beside it that has nearly the same name, if there is one."""
+    directory, base = os.path.split(path)
+    try:
+        with os.scandir(directory or ".") as entries:
+            names = [entry.name for entry in islice(entries, MOST_NEIGHBORS)]
+    except (OSError, ValueError):
+        return ""
+    found = get_close_matches(base, names, 1, cutoff=0.8)
+    return os.path.join(directory, found[0]) if found else ""
