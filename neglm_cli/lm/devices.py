@@ -71,7 +71,7 @@ def make_device(
     if gpu is None:
         from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-        ranks.in_turn(lambda: load_kernels(training, ranks.size > 1))
+        ranks.in_turn(lambda: load_kernels(settings, training))
         device: Device = CpuDevice(parameters, settings, counts, end_of_line, ranks)
     else:
         from neglm_cli.lm.cuda.choice import multiplier_for
@@ -90,6 +90,6 @@ def processor_with(model: "LanguageModel", threads: int) -> "CpuDevice":
     """The processor with a trained model on it: what reads lines one by one, branches and looks at single words."""
     from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-    load_kernels(training=False)
     settings = replace(model.settings, threads=threads)
+    load_kernels(settings, training=False)
     return CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)

@@ -8,7 +8,7 @@ from numba import float64
 from neglm_cli.lm.cuda.functions import ONE, inlined
 from neglm_cli.lm.cuda.gpu import DOUBLES, FLOATS, IDS, MATRIX, REAL, WHOLE, cuda, kernel
 from neglm_cli.lm.cuda.rows import FOUND
-from neglm_cli.lm.optimisers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD
+from neglm_cli.lm.optimizers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD
 
 THREADS = 256  # at most, and a power of 2
 LOSS, NORM = range(2)  # of a minibatch's record

@@ -1,0 +1,74 @@
+"""What is kept of a result: a hash of each tensor, and two numbers that change little when the tensor does."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from safetensors.numpy import load_file
+
+Fingerprint = dict[str, dict[str, Any]]
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Of each tensor in a file: its hash, its norm, and its product with a fixed vector."""
+    found = {}
+    for name, tensor in sorted(load_file(path).items()):
+        flat = np.ascontiguousarray(tensor).reshape(-1)
+        values = flat.astype(np.float64)
+        found[name] = {
+            "shape": list(tensor.shape),
+            "hash": xxhash.xxh3_128(flat.view(np.uint8).data).hexdigest(),
+            "norm": float(np.linalg.norm(values)),
+            "projection": float(values @ np.cos(np.arange(len(values)))),
+        }
+    return found
+
+
+def differences(recorded: dict[str, Any], result: dict[str, Any], tolerance: float | None) -> list[str]:
+    """One line for each tensor or figure that differs; empty if none does."""
+    lines = []
+    for part in recorded:
+        if part == "perplexity":
+            limit = tolerance or 0.0
+            if abs(result[part] - recorded[part]) > limit * recorded[part]:
+                lines.append(f"perplexity {recorded[part]!r}, now {result[part]!r}")
+        elif tolerance is None:
+            lines += [f"{part}: {line}" for line in _other_bytes(recorded[part], result[part])]
+        else:
+            lines += [f"{part}: {line}" for line in _far_apart(recorded[part], result[part], tolerance)]
+    return lines
+
+
+def _other_bytes(recorded: Fingerprint, result: Fingerprint) -> list[str]:
+    """Compare the tensors as a collection of byte strings, whatever they are called."""
+    hashes = sorted(tensor["hash"] for tensor in result.values())
+    lines = []
+    for name, tensor in recorded.items():
+        if tensor["hash"] in hashes:
+            hashes.remove(tensor["hash"])
+        else:
+            lines.append(f"no tensor has the bytes of {name} {tensor['shape']}")
+    lines += [f"{len(hashes)} tensors are new"] if hashes else []
+    return lines
+
+
+def _far_apart(recorded: Fingerprint, result: Fingerprint, tolerance: float) -> list[str]:
+    """Pair tensors of one shape by how close they are, and name those further apart than the tolerance."""
+    left = list(result.values())
+    lines = []
+    for name, tensor in recorded.items():
+        same_shape = [other for other in left if other["shape"] == tensor["shape"]]
+        if not same_shape:
+            lines.append(f"no tensor has the shape of {name} {tensor['shape']}")
+            continue
+        nearest = min(same_shape, key=lambda other: _distance(tensor, other))
+        left.remove(nearest)
+        if _distance(tensor, nearest) > tolerance * max(tensor["norm"], 1e-6):
+            lines.append(f"{name} differs by {_distance(tensor, nearest) / max(tensor['norm'], 1e-6):.2g} of its norm")
+    lines += [f"{len(left)} tensors are new"] if left else []
+    return lines
+
+
+def _distance(one: dict[str, Any], other: dict[str, Any]) -> float:
+    return max(abs(one["norm"] - other["norm"]), abs(one["projection"] - other["projection"]))
