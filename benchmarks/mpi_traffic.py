@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cpu.cell import UNITS
-from neglm_cli.lm.cpu.product import PANEL
+from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.model import LanguageModel
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.objective.noise import probabilities

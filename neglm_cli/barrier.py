@@ -1,4 +1,4 @@
-"""A place where threads inside kernels wait for each other."""
+"""A barrier for threads inside kernels."""
 
 from llvmlite import ir
 from numba import types
@@ -7,13 +7,12 @@ from numba.extending import intrinsic
 
 from neglm_cli.kernels import inlined
 
-PATIENCE = 50_000  # looks at the counter, about 0.1 ms, before the processor is given away: to whom, one cannot choose
+SPINS = 50_000  # reads of the counter, about 0.1 ms, before the CPU is yielded
 
 
 @intrinsic
 def _arrive(typingctx, counter):
-    """Add one to counter[0], in one piece, and say what it was; whatever was written before is seen by those who then
-    read it."""
+    """Add one to counter[0] atomically and return what it was. Threads that read it then see all earlier writes."""
     signature = types.int64(counter)
 
     def codegen(context, builder, signature, args):
@@ -25,7 +24,7 @@ def _arrive(typingctx, counter):
 
 @intrinsic
 def _read(typingctx, counter):
-    """counter[0] as others see it."""
+    """Read counter[0] as other threads have left it."""
     signature = types.int64(counter)
 
     def codegen(context, builder, signature, args):
@@ -36,8 +35,8 @@ def _read(typingctx, counter):
 
 
 @intrinsic
-def _give_way(typingctx):
-    """Let another thread have the processor."""
+def _yield_cpu(typingctx):
+    """Let another thread have the CPU."""
     signature = types.void()
 
     def codegen(context, builder, signature, args):
@@ -49,12 +48,14 @@ def _give_way(typingctx):
 
 
 @inlined
-def meet(counter, threads):
-    """Wait until all threads are here. `counter` is an int64 array; its first number is a multiple of `threads` when
-    none of them is at a meeting."""
-    all_here = (_arrive(counter) // threads + 1) * threads
-    looks = 0
-    while _read(counter) < all_here:
-        looks += 1
-        if looks > PATIENCE:
-            _give_way()
+def barrier_wait(worker):
+    """Wait until all threads of a team are here.
+
+    worker.threads: how many there are. worker.arrivals: int64, the first value a multiple of that while none waits.
+    """
+    everyone = (_arrive(worker.arrivals) // worker.threads + 1) * worker.threads
+    spins = 0
+    while _read(worker.arrivals) < everyone:
+        spins += 1
+        if spins > SPINS:
+            _yield_cpu()

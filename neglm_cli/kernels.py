@@ -18,10 +18,13 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numba
+from numba import types
 from numba.core import config
 
 from neglm_cli import __version__
@@ -85,7 +88,28 @@ def _remove_unused(home: Path) -> None:
 if not config.CACHE_DIR:  # type: ignore[attr-defined]
     config.CACHE_DIR = _kernel_directory()  # type: ignore[attr-defined]
 
-kernel = numba.njit(cache=True, nogil=True)
-inlined = numba.njit(nogil=True, forceinline=True)
-outlined = numba.njit(nogil=True)
-summed = numba.njit(nogil=True, fastmath={"reassoc", "nsz", "contract"})
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _compiled_once(decorate: Callable[[Any], Any]) -> Decorator:
+    """Compile a function for the types of its arguments, not for their values.
+
+    Numba would make another copy for every constant (0, False, PANEL) that a caller passes.
+    """
+
+    def decorator(function: Any) -> Any:
+        dispatcher = decorate(function)
+        template = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda args, kws: template(
+            tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
+        )
+        return dispatcher
+
+    return decorator
+
+
+kernel: Decorator = _compiled_once(numba.njit(cache=True, nogil=True))
+inlined: Decorator = numba.njit(nogil=True, forceinline=True)
+outlined: Decorator = _compiled_once(numba.njit(nogil=True))
+summed: Decorator = _compiled_once(numba.njit(nogil=True, fastmath={"reassoc", "nsz", "contract"}))

@@ -20,9 +20,9 @@ from neglm_cli.cli import manual_model, manual_programs
 from neglm_cli.cli.manual import pages
 from neglm_cli.cli.roff import verbatim
 from neglm_cli.lm import reference
-from neglm_cli.lm.cpu.optimise import move_panels
+from neglm_cli.lm.cpu.optimizer import Moments, Update, update_range
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.optimisers import EPSILON, KINDS, rate_of
+from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.lm.settings import Settings
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
@@ -248,7 +248,8 @@ def test_optimizers_update_by_the_formulas() -> None:
         given: dict[str, Any] = {"p": np.zeros(8), "m": np.zeros(8), "v": np.zeros(8), "lr": lr, "sqrt": np.sqrt}
         for step in range(1, 6):
             g = random.normal(0, 3e-8, (1, 8)).astype(np.float32)
-            move_panels(kind, p, g, m, v, np.float32(1), rate_of(kind, lr, step), EPSILON, 0, 1)
+            update = Update(kind, step, step_rate(kind, lr, step), np.float32(1))
+            update_range(Moments(p, m, v), g, 0, 1, update)
             given |= {"g": g[0].astype(np.float64), "t": step}
             for formula in formulas:
                 exec(formula, given)

@@ -67,7 +67,7 @@ def examine(gpu: "Gpu | None", threads: int, quick: bool) -> Examined:
     from neglm_cli.lm.cpu.device import load_kernels
 
     examined = Examined()
-    load_kernels(training=True)
+    load_kernels(Settings(), training=True)
     console.note("checking the processor …")
     small = Task(replace(SMALL, threads=threads), FEW_WORDS)
     examined.checks += [(PROCESSOR, check) for check in processor_checks(small)]

@@ -16,18 +16,13 @@ TRIED_SECONDS = 20.0  # that they may take
 def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
     """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
     from neglm_cli.lm.footprint import footprint
-    from neglm_cli.lm.parameters import Shape, start
+    from neglm_cli.lm.parameters import Shape
     from neglm_cli.objective.losses import LOSSES
     from neglm_cli.text.batches import Batches
 
     shape = Shape(len(texts.words), settings.embedding, settings.hidden, settings.layers)
-    if gpu is None:
-        memory, there = footprint(shape, settings), machine_memory()
-    else:
-        from neglm_cli.lm.cuda.footprint import footprint as footprint_on
-
-        empty = start(shape, settings.seed, 0.0, 0.0, 0.0)
-        memory, (there, _) = footprint_on(empty, settings, texts.words.counts), gpu.memory()
+    memory = footprint(shape, settings, texts.words.counts, gpu)
+    there = machine_memory() if gpu is None else gpu.memory()[0]
     total = sum(memory.values())
     numbers = 4 * shape.parameters(bias=True)  # files have a bias for each word, whatever the loss
     words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))

@@ -84,7 +84,7 @@ def make_device(
 def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
     from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-    ranks.in_turn(lambda: load_kernels(training, ranks.size > 1))
+    ranks.in_turn(lambda: load_kernels(model[1], training))
     device = CpuDevice(*model, ranks)
     if training:
         device.prepare_training()
@@ -113,6 +113,6 @@ def processor_with(model: "LanguageModel", threads: int) -> "CpuDevice":
     """The processor with a trained model on it: what reads lines one by one, branches and looks at single words."""
     from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-    load_kernels(training=False)
     settings = replace(model.settings, threads=threads)
+    load_kernels(settings, training=False)
     return CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)

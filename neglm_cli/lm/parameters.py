@@ -86,7 +86,8 @@ def start(shape: Shape, seed: int, init: float, init_output: float, bias: float)
 
     embedding = rows(shape.embedding, shape.embedding, init)
     output = rows(shape.hidden, shape.hidden + 1, init_output)
-    output[:, shape.hidden] = bias
+    if bias:  # else the rows stay untouched, and take no memory yet
+        output[:, shape.hidden] = bias
     layers = tuple(
         Layer(
             weights(shape.hidden if layer else shape.embedding, 4 * shape.hidden),

@@ -12,14 +12,24 @@ a noise word serves USES windows. These are APART windows apart: far enough for 
 enough for the row to be still in the cache.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from neglm_cli.barrier import meet
+from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 from neglm_cli.sgns.tiles import N, score_part, train_part, train_tile
 from neglm_cli.simd import CACHE_LINE, LANES, prefetch_row
+
+
+class Worker(NamedTuple):
+    """What a thread needs to know of the others, to wait for them."""
+
+    threads: int
+    arrivals: np.ndarray
+
 
 USES, APART = 7, 16
 BATCH = 32  # windows that `train_in_step` scores before it moves rows
@@ -216,7 +226,7 @@ def train_in_step(
                     place, window, starts, contexts, targets, drawn, k, offset_of, row_size, x_rows, y_rows, total,
                     offsets,
                 )  # fmt: skip
-        meet(barrier, threads)
+        barrier_wait(Worker(threads, barrier))
         for window in range(max(first, 0), last):
             place = window % (PLANS * BATCH)
             size = starts[window + 1] - starts[window]

@@ -53,7 +53,7 @@ def train_with_kernel(tables: Tables, windows: Windows, drawn: np.ndarray, k: in
 def test_no_windows_need_no_noise() -> None:
     """In Python, where what is read outside of an array is an error."""
     nowhere, noise = np.empty(0, np.int64), alias_table(np.array([0.5, 0.5]))
-    assert draw_noise.py_func(nowhere, noise, np.uint64(9), 5).size == 0
+    assert draw_noise.py_func(nowhere, noise, np.uint64(9), 5).size == 0  # type: ignore[attr-defined]
     assert draw_noise(nowhere, noise, np.uint64(9), 5).size == 0
 
 

@@ -1,39 +1,45 @@
-"""The arrays of a model and of its training, named, in the forms that kernels take them. Letters as in `lstm`."""
+"""The arrays of a model and of its training, in the layouts that the CPU kernels take. Letters as in `lstm`."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.lm.cpu.batch_parts import part_of_rows
 from neglm_cli.lm.cpu.cell import UNITS
-from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK, ROW
+from neglm_cli.lm.cpu.gemm import PANEL
+from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
+from neglm_cli.lm.cpu.tables import SparseGradients
+from neglm_cli.lm.cpu.threads import BlockShare, Share, Worker
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded
 from neglm_cli.simd import ROW_UNIT, aligned
 
 
 def zeros(*shape: int) -> np.ndarray:
-    """float32, aligned."""
+    """float32, aligned to a cache line."""
     return aligned(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def spread(width: int) -> int:
-    """The length of rows that are also read by columns: an odd number of cache lines. Were it a power of two, the
-    numbers of a column would fight for the same places of a cache."""
+def odd_lines(width: int) -> int:
+    """The length of rows that are also read by columns: an odd number of cache lines, so that the values of a column
+    do not compete for the same cache sets."""
     return padded(width) + (0 if padded(width) // ROW_UNIT % 2 else ROW_UNIT)
 
 
-class Weights(NamedTuple):
-    """Parameters, their gradients, or moments of these. I is the larger of D and H: layers lie behind each other."""
+# --- parameters -----------------------------------------------------------------------------------------
 
-    w: np.ndarray  # (L, P, I, PANEL)
-    u: np.ndarray  # (L, P, H, PANEL)
-    b: np.ndarray  # (L, P, PANEL)
+
+class Weights(NamedTuple):
+    """Parameters, their gradients, or their moments. I is the larger of D and H, so that layers fit one array."""
+
+    w_ih: np.ndarray  # (L, P, I, PANEL)
+    w_hh: np.ndarray  # (L, P, H, PANEL)
+    bias: np.ndarray  # (L, P, PANEL)
     embedding: np.ndarray  # (V, ·)
-    output: np.ndarray  # (V, ·), the bias behind the last unit
+    output: np.ndarray  # (V, ·), the bias after the last unit
 
 
 def pack(matrix: np.ndarray, hidden: int) -> np.ndarray:
-    """From (D, 4H), gates one behind the other, to (P, D, PANEL)."""
+    """From (D, 4H), one gate after the other, to (P, D, PANEL)."""
     rows = len(matrix)
     panels = padded(hidden) // UNITS
     gates = np.zeros((rows, 4, panels * UNITS), np.float32)
@@ -44,14 +50,14 @@ def pack(matrix: np.ndarray, hidden: int) -> np.ndarray:
 
 
 def unpack(packed: np.ndarray, hidden: int) -> np.ndarray:
-    """The other way round."""
+    """From (P, D, PANEL) to (D, 4H)."""
     panels, rows, _ = packed.shape
     gates = packed.reshape(panels, rows, 4, UNITS).transpose(1, 2, 0, 3).reshape(rows, 4, panels * UNITS)
     return np.ascontiguousarray(gates[:, :, :hidden]).reshape(rows, 4 * hidden)
 
 
-def packed_weights(parameters: Parameters) -> Weights:
-    """The tables are not copied."""
+def pack_parameters(parameters: Parameters) -> Weights:
+    """The weights of the layers in panels; the tables as they are, without a copy."""
     shape = parameters.shape
     panels = padded(shape.hidden) // UNITS
     weights = Weights(
@@ -62,94 +68,147 @@ def packed_weights(parameters: Parameters) -> Weights:
         parameters.output,
     )
     for number, layer in enumerate(parameters.layers):
-        fill_layer(weights, number, layer, shape)
+        pack_layer(weights, number, layer, shape)
     return weights
 
 
-def fill_layer(weights: Weights, number: int, layer: Layer, shape: Shape) -> None:
-    weights.w[number, :, : shape.inputs[number]] = pack(layer.input, shape.hidden)
-    weights.u[number] = pack(layer.recurrent, shape.hidden)
-    weights.b[number] = pack(layer.bias[None], shape.hidden)[:, 0]
+def pack_layer(weights: Weights, number: int, layer: Layer, shape: Shape) -> None:
+    weights.w_ih[number, :, : shape.inputs[number]] = pack(layer.input, shape.hidden)
+    weights.w_hh[number] = pack(layer.recurrent, shape.hidden)
+    weights.bias[number] = pack(layer.bias[None], shape.hidden)[:, 0]
 
 
-def layer_of(weights: Weights, number: int, shape: Shape) -> Layer:
-    """The other way round."""
+def unpack_layer(weights: Weights, number: int, shape: Shape) -> Layer:
     return Layer(
-        unpack(weights.w[number, :, : shape.inputs[number]], shape.hidden),
-        unpack(weights.u[number], shape.hidden),
-        unpack(weights.b[number][:, None], shape.hidden)[0],
+        unpack(weights.w_ih[number, :, : shape.inputs[number]], shape.hidden),
+        unpack(weights.w_hh[number], shape.hidden),
+        unpack(weights.bias[number][:, None], shape.hidden)[0],
     )
 
 
-def weights_like(weights: Weights, tables: bool = True) -> Weights:
-    """Zeros in the same shapes; without tables, these are only a number."""
-    w, u, b = (zeros(*array.shape) for array in (weights.w, weights.u, weights.b))
+def zeros_like(weights: Weights, tables: bool = True) -> Weights:
+    """Zeros of the same shapes; without tables, these are a single value."""
+    w_ih, w_hh, bias = (zeros(*array.shape) for array in (weights.w_ih, weights.w_hh, weights.bias))
     if not tables:
-        return Weights(w, u, b, zeros(1, 1), zeros(1, 1))
-    return Weights(w, u, b, zeros(*weights.embedding.shape), zeros(*weights.output.shape))
+        return Weights(w_ih, w_hh, bias, zeros(1, 1), zeros(1, 1))
+    return Weights(w_ih, w_hh, bias, zeros(*weights.embedding.shape), zeros(*weights.output.shape))
 
 
-class Shares(NamedTuple):
-    """What belongs to each thread: from [thread] to [thread + 1]."""
+class OptimizerState(NamedTuple):
+    """What the optimizer keeps of past gradients."""
 
-    panels: np.ndarray  # of a layer
-    back: np.ndarray  # of transposed recurrent weights
-    blocks: np.ndarray  # of the vocabulary, where all words are looked at
+    exp_avg: Weights
+    exp_avg_sq: Weights
+    last_update_step: np.ndarray  # int32 (2, V): of the rows of `embedding` and `output`; (2, 1) but for Adam
 
 
-def shares(shape: Shape, threads: int) -> Shares:
+# --- threads --------------------------------------------------------------------------------------------
+
+
+class ThreadPartition(NamedTuple):
+    """What each thread owns: from [thread] to [thread + 1]."""
+
+    panels: np.ndarray  # panels of a layer
+    transposed: np.ndarray  # panels of transposed recurrent weights
+    blocks: np.ndarray  # blocks of the vocabulary
+
+
+def partition(shape: Shape, threads: int) -> ThreadPartition:
     panels = padded(shape.hidden) // UNITS
     firsts = np.array([panels * thread // threads for thread in range(threads + 1)])
-    back = np.cumsum([0, *(-(-(firsts[1:] - firsts[:-1]) * UNITS // PANEL))])
-    count = -(-shape.words // BLOCK)
-    return Shares(firsts, back, np.array([count * thread // threads for thread in range(threads + 1)]))
+    transposed = np.cumsum([0, *(-(-(firsts[1:] - firsts[:-1]) * UNITS // PANEL))])
+    blocks = -(-shape.words // BLOCK)
+    return ThreadPartition(firsts, transposed, np.array([blocks * thread // threads for thread in range(threads + 1)]))
 
 
-class Transposed(NamedTuple):
-    """Weights, transposed for the way back; which rows of the weights are the columns of each panel."""
+def workers(owned: ThreadPartition) -> list[Worker]:
+    """One for each thread, which share a barrier."""
+    threads, arrivals = len(owned.panels) - 1, np.zeros(8, np.int64)
+    panels, transposed, blocks = (array.tolist() for array in owned)
+    return [
+        Worker(
+            thread, threads, arrivals, Share(panels[thread], panels[thread + 1], transposed[thread]),
+            BlockShare(thread, blocks[thread], blocks[thread + 1]),
+        )
+        for thread in range(threads)
+    ]  # fmt: skip
 
-    w: np.ndarray  # (L, ·, P·PANEL, PANEL)
-    w_starts: np.ndarray
-    w_ends: np.ndarray  # (L, ·)
-    u: np.ndarray  # (L, ·, P·PANEL, PANEL)
-    u_starts: np.ndarray
-    u_ends: np.ndarray
+
+class TransposedWeights(NamedTuple):
+    """Weights transposed for the backward pass, and which rows of the weights are the columns of each panel."""
+
+    w_ih: np.ndarray  # (L, ·, P·PANEL, PANEL)
+    w_ih_starts: np.ndarray
+    w_ih_ends: np.ndarray  # (L, ·)
+    w_hh: np.ndarray  # (L, ·, P·PANEL, PANEL)
+    w_hh_starts: np.ndarray
+    w_hh_ends: np.ndarray
 
 
-def transposed(shape: Shape, own: Shares) -> Transposed:
+def transposed_weights(shape: Shape, owned: ThreadPartition) -> TransposedWeights:
     columns = padded(shape.hidden) // UNITS * PANEL
-    u_starts, u_ends = [], []
-    for first, last in zip(own.panels[:-1] * UNITS, own.panels[1:] * UNITS, strict=True):
+    hh_starts, hh_ends = [], []
+    for first, last in zip(owned.panels[:-1] * UNITS, owned.panels[1:] * UNITS, strict=True):
         starts = np.arange(first, last, PANEL)
-        u_starts.append(starts)
-        u_ends.append(np.minimum(np.minimum(starts + PANEL, last), shape.hidden))
-    w_starts = np.arange(0, max(shape.inputs), PANEL)
-    w_ends = np.array([np.clip(w_starts + PANEL, None, width) for width in shape.inputs])
-    return Transposed(
-        zeros(shape.layers, len(w_starts), columns, PANEL),
-        w_starts,
-        np.maximum(w_ends, w_starts),
-        zeros(shape.layers, int(own.back[-1]), columns, PANEL),
-        np.concatenate(u_starts),
-        np.maximum(np.concatenate(u_ends), np.concatenate(u_starts)),
+        hh_starts.append(starts)
+        hh_ends.append(np.minimum(np.minimum(starts + PANEL, last), shape.hidden))
+    ih_starts = np.arange(0, max(shape.inputs), PANEL)
+    ih_ends = np.array([np.clip(ih_starts + PANEL, None, width) for width in shape.inputs])
+    return TransposedWeights(
+        zeros(shape.layers, len(ih_starts), columns, PANEL),
+        ih_starts,
+        np.maximum(ih_ends, ih_starts),
+        zeros(shape.layers, int(owned.transposed[-1]), columns, PANEL),
+        np.concatenate(hh_starts),
+        np.maximum(np.concatenate(hh_ends), np.concatenate(hh_starts)),
     )
 
 
-class States(NamedTuple):
-    """What a pass through the network leaves behind, for N = B·T rows."""
+# --- a minibatch ----------------------------------------------------------------------------------------
 
-    x: np.ndarray  # (L, N, ·): the input of each layer
-    z: np.ndarray  # (L, P, N, PANEL)
+
+class BatchArrays(NamedTuple):
+    """The words of a minibatch, N = B·T rows, and the keys of what is drawn for them."""
+
+    ids: np.ndarray  # int32 (N,): inputs
+    targets: np.ndarray  # int32 (N,)
+    state_mask: np.ndarray  # float32 (N + B,): 0 where a time step starts from a zero state, else 1
+    positions: np.ndarray  # uint64 (N,): of the targets in the corpus
+    noise_positions: np.ndarray  # uint64: of rows, or of groups that share noise words
+    noise_key: np.uint64
+    dropout_keys: np.ndarray  # uint64 (L + 1,): before each layer and before the output
+
+
+class StepConfig(NamedTuple):
+    """What settings say about a step, and what changes from step to step."""
+
+    batch: int
+    steps: int
+    embedding: int  # D
+    dropout_threshold: int  # units of 65,536 that are dropped
+    bias: np.float32  # 1 if words have a bias, else 0
+    loss_scale: np.float32
+    clip: float
+    optimizer: int
+    step: int  # from 1 on
+    rate: float
+
+
+class Activations(NamedTuple):
+    """What a forward pass leaves, for N = B·T rows; layer by layer, see `lstm.LayerActivations`."""
+
+    x: np.ndarray  # (L, N, ·)
+    gates: np.ndarray  # (L, P, N, PANEL)
     h: np.ndarray  # (L, N + B, ·)
     c: np.ndarray  # (L, N + B, ·)
-    out: np.ndarray  # (L, N, ·): the output of each layer
-    y: np.ndarray  # (N, ·): the last one after dropout, and 1 for the bias
+    out: np.ndarray  # (L, N, ·)
+    y: np.ndarray  # (N, ·): the last output after dropout, and 1 for the bias
 
 
-def states(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) -> States:
-    rows, hidden, layers = batch * steps, spread(shape.hidden), shape.layers
-    return States(
-        zeros(layers, rows, spread(max(shape.inputs))),
+def activations(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) -> Activations:
+    rows, hidden, layers = batch * steps, odd_lines(shape.hidden), shape.layers
+    return Activations(
+        zeros(layers, rows, odd_lines(max(shape.inputs))),
         zeros(layers, padded(shape.hidden) // UNITS, rows, PANEL),
         zeros(layers, rows + batch, hidden),
         zeros(layers, rows + batch, hidden),
@@ -158,22 +217,22 @@ def states(shape: Shape, batch: int, steps: int, y: np.ndarray | None = None) ->
     )
 
 
-class Way(NamedTuple):
-    """Room for the way back."""
+class BackwardBuffers(NamedTuple):
+    """Gradients on their way back."""
 
     d_x: np.ndarray  # (L, N, ·): of the input of each layer
     d_out: np.ndarray  # (N, ·): of the last layer's output
     d_y: np.ndarray  # (N, ·)
-    d_later: np.ndarray  # (threads, B, ·)
-    d_c: np.ndarray  # (threads, B, ·)
-    squares: np.ndarray  # (threads, ·): sums of squares of gradients
+    d_h: np.ndarray  # (threads, B, ·): of the hidden state, from the next time step
+    d_c: np.ndarray  # (threads, B, ·): of the cell state
+    squares: np.ndarray  # float64 (threads, 8): sums of squared gradients, of the output table and of the rest
 
 
-def way(shape: Shape, batch: int, steps: int, own: Shares) -> Way:
+def backward_buffers(shape: Shape, batch: int, steps: int, owned: ThreadPartition) -> BackwardBuffers:
     rows, hidden = batch * steps, padded(shape.hidden)
-    units = int(-(-(own.panels[1:] - own.panels[:-1]).max() * UNITS // PANEL) * PANEL)
-    threads = len(own.panels) - 1
-    return Way(
+    units = int(-(-(owned.panels[1:] - owned.panels[:-1]).max() * UNITS // PANEL) * PANEL)
+    threads = len(owned.panels) - 1
+    return BackwardBuffers(
         zeros(shape.layers, rows, padded(max(shape.inputs))),
         zeros(rows, hidden),
         zeros(rows, padded(shape.hidden + 1)),
@@ -183,49 +242,33 @@ def way(shape: Shape, batch: int, steps: int, own: Shares) -> Way:
     )
 
 
-class Touched(NamedTuple):
-    """Rows of a table that a minibatch touches, of each thread, and their gradients; see `rows`."""
-
-    slot_of: np.ndarray  # int32 (V,)
-    distinct: np.ndarray  # int32 (threads, ·)
-    ends: np.ndarray  # int32 (threads, ·)
-    order: np.ndarray  # int32 (threads, places)
-    gradients: np.ndarray  # (threads, ·, width)
-    found: np.ndarray  # (threads, 8), the first of 8: so that no two threads write to one cache line
-    source_of: np.ndarray  # int32 (places,): the row of the source for each place
-    factors: np.ndarray  # float32 (places,): what that row is multiplied with
-    part_of: np.ndarray  # uint8 (places,): the part of the batch that it belongs to
-
-
-def touched(
-    words: int, places: int, width: int, source_of: np.ndarray, part_of: np.ndarray, parts: int, threads: int
-) -> Touched:
-    most = min(words, places)
-    return Touched(
+def sparse_gradients(
+    words: int, width: int, source: np.ndarray, part: np.ndarray, parts: int, threads: int
+) -> SparseGradients:
+    """For a table of `words` rows. source, part: of each occurrence of a word in a minibatch."""
+    occurrences = len(source)
+    most = min(words, occurrences)
+    return SparseGradients(
         np.full(words, -1, np.int32),
         np.empty((threads, most), np.int32),
-        np.empty((threads, most * parts), np.int32),
-        np.empty((threads, places), np.int32),
-        zeros(threads, most, width),
         np.zeros((threads, 8), np.int64),
-        source_of.astype(np.int32),
-        np.ones(places, np.float32),
-        part_of.astype(np.uint8),
+        np.empty((threads, most * parts), np.int32),
+        np.empty((threads, occurrences), np.int32),
+        zeros(threads, most, width),
+        source.astype(np.int32),
+        np.ones(occurrences, np.float32),
+        part.astype(np.uint8),
     )
 
 
-class Scoring(NamedTuple):
-    """Room for log Z."""
-
-    packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL)
-    scores: np.ndarray  # (threads, 1, N, ROW)
-    highest: np.ndarray  # float32 (threads, N)
-    sums: np.ndarray  # float64 (threads, N)
-    target_scores: np.ndarray  # float32 (N,)
+def embedding_gradients(shape: Shape, parts: np.ndarray, steps: int, threads: int) -> SparseGradients:
+    """Every input of a minibatch is an occurrence, whose source row is that of d_x. parts: see `batch_parts`."""
+    part = np.tile(part_of_rows(parts), steps)
+    return sparse_gradients(shape.words, padded(shape.embedding), np.arange(len(part)), part, len(parts) - 1, threads)
 
 
-def scoring(shape: Shape, rows: int, threads: int) -> Scoring:
-    return Scoring(
+def normalizer_buffers(shape: Shape, rows: int, threads: int) -> NormalizerBuffers:
+    return NormalizerBuffers(
         zeros(threads, BLOCK // PANEL, padded(shape.hidden + 1), PANEL),
         zeros(threads, 1, rows, ROW),
         np.zeros((threads, rows), np.float32),

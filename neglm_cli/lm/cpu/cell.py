@@ -10,14 +10,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neglm_cli.simd import LANES, Code, constant, f32, i32, vector
+from neglm_cli.simd import LANES, Code, constant, f32, i32, integer, vector
 
 UNITS = LANES // 2
 half = ir.VectorType(f32, UNITS)
 CURVED = ir.Constant(vector, [2.0] * UNITS + [1.0] * UNITS)  # tanh(x) = 2σ(2x) − 1 in the lanes of g, σ in those of o
 SHIFT = ir.Constant(vector, [-1.0] * UNITS + [0.0] * UNITS)
+ZERO, SECOND = integer(0), integer(LANES)  # the two vectors of a panel's row
 
 
 class _Cell(Code):
@@ -43,14 +45,11 @@ class _Cell(Code):
         lanes = ir.Constant(ir.VectorType(i32, LANES), list(range(LANES)))
         return self.build.shuffle_vector(low, high, lanes)
 
-    def load_half(self, base: Any, index: Any) -> Any:
-        return self.build.load(self._half_pointer(base, index), align=4)
+    def load_half(self, pointer: Any) -> Any:
+        return self.build.load(self.build.bitcast(pointer, half.as_pointer()), align=4)
 
-    def store_half(self, value: Any, base: Any, index: Any) -> None:
-        self.build.store(value, self._half_pointer(base, index), align=4)
-
-    def _half_pointer(self, base: Any, index: Any) -> Any:
-        return self.build.bitcast(self.build.gep(base, [index]), half.as_pointer())
+    def store_half(self, value: Any, pointer: Any) -> None:
+        self.build.store(value, self.build.bitcast(pointer, half.as_pointer()), align=4)
 
     def times(self, *factors: Any) -> Any:
         product = factors[0]
@@ -68,72 +67,73 @@ class _Cell(Code):
         return self.low(self.broadcast(scalar))
 
 
-def _arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-    """The arguments, with pointers in place of arrays."""
-    return [
-        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-        for kind, value in zip(signature.args, args, strict=True)
-    ]
+def _pointers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """Pointers to the elements that an (array, index, …) tuple names."""
+    array, *indices = cgutils.unpack_tuple(builder, value)
+    data = context.make_array(kind[0])(context, builder, array).data
+    return [builder.gep(data, [index]) for index in indices]
 
 
 @intrinsic
-def cell_forward(typingctx, z, z_start, c, c_before, c_after, h, h_after, out, out_start, keep):
-    """From z to gates, in place; c_t and h_t to c[c_after:] and h[h_after:], times `keep`; h_t to out[out_start:]."""
-    signature = types.void(
-        z, types.int64, c, types.int64, types.int64, h, types.int64, out, types.int64, types.float32
-    )  # fmt: skip
+def cell_forward(typingctx, z, c, h, out, mask):
+    """Turn pre-activations into gates, in place, and compute the next state and the output.
+
+    z, h, out: (array, index). c: (array, index of c_{t−1}, index of c_t). mask, float32: what the state that the next
+    time step starts from is multiplied with.
+    """
+    signature = types.void(z, c, h, out, types.float32)
 
     def codegen(context, builder, signature, args):
         code = _Cell(builder)
-        z, z_start, c, c_before, c_after, h, h_after, out, out_start, keep = _arrays(context, builder, signature, args)
-        second = builder.add(z_start, ir.Constant(ir.IntType(64), LANES))
-        gates = code.sigmoid(code.load(z, z_start))
-        others = code.fma(code.sigmoid(code.times(code.load(z, second), CURVED)), CURVED, SHIFT)
-        code.store(gates, z, z_start)
-        code.store(others, z, second)
+        (z,), (c_before, c_after), (h,), (out,) = (
+            _pointers(context, builder, kind, value) for kind, value in zip(signature.args[:4], args[:4], strict=True)
+        )
+        gates = code.sigmoid(code.load(z, ZERO))
+        others = code.fma(code.sigmoid(code.times(code.load(z, SECOND), CURVED)), CURVED, SHIFT)
+        code.store(gates, z, ZERO)
+        code.store(others, z, SECOND)
         i, f, g, o = code.low(gates), code.high(gates), code.low(others), code.high(others)
-        memory = code.plus(code.times(f, code.load_half(c, c_before)), code.times(i, g))
-        result = code.times(o, code.tanh(memory))
-        kept = code.all_units(keep)
-        code.store_half(result, out, out_start)
-        code.store_half(code.times(result, kept), h, h_after)
-        code.store_half(code.times(memory, kept), c, c_after)
+        cell_state = code.plus(code.times(f, code.load_half(c_before)), code.times(i, g))
+        hidden = code.times(o, code.tanh(cell_state))
+        masks = code.all_units(args[4])
+        code.store_half(hidden, out)
+        code.store_half(code.times(hidden, masks), h)
+        code.store_half(code.times(cell_state, masks), c_after)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
 @intrinsic
-def cell_backward(typingctx, z, z_start, c, c_before, dh, dh_start, dh_later, dh_later_start, dc, dc_start, keep):
-    """From gates to the gradient of z, in place, and from the gradient of c_t to that of c_{t−1}, in place.
+def cell_backward(typingctx, z, c, d_out, d_h, d_c, mask):
+    """Turn gates into gradients of pre-activations, and the gradient of c_t into that of c_{t−1}, both in place.
 
-    The gradient of h_t is dh, from above, and `keep` times dh_later, from the next step."""
-    whole = types.int64
-    signature = types.void(z, whole, c, whole, dh, whole, dh_later, whole, dc, whole, types.float32)
+    All but mask: (array, index). The gradient of h_t is d_out, from above, plus mask · d_h, from the next time step.
+    """
+    signature = types.void(z, c, d_out, d_h, d_c, types.float32)
 
     def codegen(context, builder, signature, args):
         code = _Cell(builder)
-        z, z_start, c, c_before, dh, dh_start, dh_later, dh_later_start, dc, dc_start, keep = _arrays(
-            context, builder, signature, args
+        (z,), (c,), (d_out,), (d_h,), (d_c,) = (
+            _pointers(context, builder, kind, value) for kind, value in zip(signature.args[:5], args[:5], strict=True)
         )
-        second = builder.add(z_start, ir.Constant(ir.IntType(64), LANES))
-        gates, others = code.load(z, z_start), code.load(z, second)
+        gates, others = code.load(z, ZERO), code.load(z, SECOND)
         i, f, g, o = code.low(gates), code.high(gates), code.low(others), code.high(others)
-        before = code.load_half(c, c_before)
-        bent = code.tanh(code.plus(code.times(f, before), code.times(i, g)))
-        kept = code.all_units(keep)
-        d_h = code.plus(code.load_half(dh, dh_start), code.times(kept, code.load_half(dh_later, dh_later_start)))
-        d_c = code.plus(
-            code.times(kept, code.load_half(dc, dc_start)),
-            code.times(d_h, o, code.one_minus(code.times(bent, bent))),
+        before = code.load_half(c)
+        tanh_c = code.tanh(code.plus(code.times(f, before), code.times(i, g)))
+        masks = code.all_units(args[5])
+        d_hidden = code.plus(code.load_half(d_out), code.times(masks, code.load_half(d_h)))
+        d_cell = code.plus(
+            code.times(masks, code.load_half(d_c)),
+            code.times(d_hidden, o, code.one_minus(code.times(tanh_c, tanh_c))),
         )
-        code.store_half(code.times(d_c, f), dc, dc_start)
-        d_i = code.times(d_c, g, i, code.one_minus(i))
-        d_f = code.times(d_c, before, f, code.one_minus(f))
-        d_g = code.times(d_c, i, code.one_minus(code.times(g, g)))
-        d_o = code.times(d_h, bent, o, code.one_minus(o))
-        code.store(code.both(d_i, d_f), z, z_start)
-        code.store(code.both(d_g, d_o), z, second)
+        code.store_half(code.times(d_cell, f), d_c)
+        d_i = code.times(d_cell, g, i, code.one_minus(i))
+        d_f = code.times(d_cell, before, f, code.one_minus(f))
+        d_g = code.times(d_cell, i, code.one_minus(code.times(g, g)))
+        d_o = code.times(d_hidden, tanh_c, o, code.one_minus(o))
+        code.store(code.both(d_i, d_f), z, ZERO)
+        code.store(code.both(d_g, d_o), z, SECOND)
         return context.get_dummy_value()
 
     return signature, codegen

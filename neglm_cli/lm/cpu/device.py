@@ -1,22 +1,24 @@
-"""The processor as a device: its threads, and the arrays that they share."""
+"""The CPU as a device: a model in its memory, trained and scored by a team of threads."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.cpu import arrays, lstm
+from neglm_cli.lm.cpu import arrays
+from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
 from neglm_cli.lm.cpu.batch_parts import batch_parts
-from neglm_cli.lm.cpu.optimise import catch_up
-from neglm_cli.lm.cpu.softmax import log_normalisers
-from neglm_cli.lm.cpu.step import Numbers, Text, go_back, go_there, move_alike, score, train
-from neglm_cli.lm.cpu.together import NO_ROWS, Together, gradients_behind_each_other
-from neglm_cli.lm.cpu.training import SAMPLED_ROWS, training_arrays
+from neglm_cli.lm.cpu.data_parallel import DataParallel, contiguous_gradients
+from neglm_cli.lm.cpu.sampled import OutputLayer
+from neglm_cli.lm.cpu.softmax import NormalizerBuffers
+from neglm_cli.lm.cpu.step import carry_states, forward, score
+from neglm_cli.lm.cpu.threads import Team, Worker
+from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
-from neglm_cli.lm.optimisers import EPSILON, KINDS
-from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded, start
+from neglm_cli.lm.optimizers import KINDS
+from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -24,38 +26,7 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import ALONE, Ranks, shares
 
-
-class Team:
-    """Threads that run the same kernel side by side. Each has a queue of its own: what is handed out while they work
-    begins without anyone having to wake up."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.counter = np.zeros(8, np.int64)
-        self._members = [ThreadPoolExecutor(1) for _ in range(threads)]
-
-    def start(self, function: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
-        """function(*arguments, thread, threads, counter) on all threads."""
-        return [
-            member.submit(function, *arguments, thread, self.threads, self.counter)
-            for thread, member in enumerate(self._members)
-        ]
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.results(function, *arguments)
-
-    def results(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What each thread returns."""
-        return [future.result() for future in self.start(function, *arguments)]
-
-    def run_here(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """On the thread that calls it, if that is the whole team."""
-        assert self.threads == 1
-        function(*arguments, 0, 1, self.counter)
-
-    def close(self) -> None:
-        for member in self._members:
-            member.shutdown()
+SAMPLED_ROWS = 64  # of which log Z is looked at while training
 
 
 class State(NamedTuple):
@@ -102,9 +73,9 @@ class CpuDevice:
         self._noise = probabilities(counts, settings.noise_alpha)
         self.logit_offsets = self._offsets(logit_offsets)
         self.bias = np.float32(LOSSES[settings.loss].bias)
-        self.team = Team(settings.threads)
-        self.own = arrays.shares(self.shape, settings.threads)
-        self.weights = arrays.packed_weights(parameters)
+        self._owned = arrays.partition(self.shape, settings.threads)
+        self.team = Team(arrays.workers(self._owned))
+        self.weights = arrays.pack_parameters(parameters)
 
     def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
         settings = self.settings
@@ -113,56 +84,53 @@ class CpuDevice:
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
-        shape, ranks = self.shape, self._ranks
-        here = replace(self.settings, batch=self._batch)
-        room = self.settings.batch * self.settings.bptt * shape.embedding if ranks.size > 1 else 0
-        gradients, flat = gradients_behind_each_other(self.weights, room)
-        self._training = training_arrays(
-            shape, here, batch_parts(self.settings.batch, ranks.rank, ranks.size), self.weights, gradients, self.own,
-            alias_table(self._noise), self._offsets(train_offsets),
+        shape, ranks, settings = self.shape, self._ranks, self.settings
+        extra = settings.batch * settings.bptt * shape.embedding if ranks.size > 1 else 0
+        gradients, flat = contiguous_gradients(self.weights, extra)
+        self._training = Training(
+            shape, replace(settings, batch=self._batch), self.weights, gradients,
+            batch_parts(settings.batch, ranks.rank, ranks.size), alias_table(self._noise), self._offsets(train_offsets),
+            self.team, self._owned,
         )  # fmt: skip
-        self._together = Together(ranks, self.team, shape, self._training, flat) if ranks.size > 1 else None
-        self._transpose()
-
-    def _transpose(self) -> None:
-        weights, back = self.weights, self._training.back
-        for layer in range(self.shape.layers):
-            panels = weights.w.shape[1]
-            lstm.transpose(weights.w[layer], back.w[layer], back.w_starts, back.w_ends[layer], 0, panels)
-            lstm.transpose(weights.u[layer], back.u[layer], back.u_starts, back.u_ends, 0, panels)
+        rows = min(SAMPLED_ROWS, self._batch)
+        self._log_z_y = arrays.zeros(rows, self._training.loss.y.shape[1])
+        self._log_z_buffers = arrays.normalizer_buffers(shape, rows, settings.threads)
+        self._parallel = DataParallel(ranks, self._training, flat) if ranks.size > 1 else None
 
     def train(self, minibatch: Minibatch) -> Pending:
-        text, numbers = self._arguments(minibatch)
-        if self._together is not None:
-            return Finished(self._together.train(minibatch, text, numbers))
-        parts = self.team.start(train, self._training, text, numbers)
+        batch, config = self._rows_of(minibatch)
+        if self._parallel is not None:
+            return Finished(self._parallel.step(minibatch, batch, config))
+        parts = self.team.start(self._training.step, batch, config)
         return PendingMinibatch(parts, minibatch.inputs.size)
 
-    def _arguments(self, minibatch: Minibatch) -> tuple[Text, Numbers]:
-        settings, rows = self.settings, self._rows
-        whole, steps = minibatch.inputs.shape
-        batch = self._batch
-        here = replace(settings, batch=batch)
-        numbers = Numbers(
-            batch, steps, settings.embedding, settings.mode, settings.k,
-            max(min(here.group_rows, batch * steps), 1), settings.dropped, self.bias,
-            np.float32(1 / whole), float(settings.clip), KINDS[settings.optimizer],
-            settings.exact, minibatch.step, float(minibatch.rate),
-            EPSILON,
-        )  # fmt: skip
-        inputs, targets, positions = (array[rows] for array in minibatch[:3])
-        return self.text(inputs, targets, positions, minibatch.epoch, minibatch.number), numbers
+    def _rows_of(self, minibatch: Minibatch) -> tuple[BatchArrays, StepConfig]:
+        """This rank's rows of a minibatch, and the configuration of its step."""
+        inputs, targets, positions = (array[self._rows] for array in minibatch[:3])
+        batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number)
+        return batch, self.config(inputs.shape, minibatch)
 
-    def text(
+    def config(self, shape: tuple[int, ...], minibatch: Minibatch | None = None) -> StepConfig:
+        """The configuration of a step on (B, T) words; without a minibatch, that of scoring."""
+        settings = self.settings
+        batch, steps = shape
+        if minibatch is None:
+            return StepConfig(batch, steps, settings.embedding, 0, self.bias, np.float32(0), 0.0, 0, 0, 0.0)
+        return StepConfig(
+            batch, steps, settings.embedding, settings.dropped, self.bias, np.float32(1 / len(minibatch.inputs)),
+            float(settings.clip), KINDS[settings.optimizer], minibatch.step, float(minibatch.rate),
+        )  # fmt: skip
+
+    def batch_arrays(
         self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
-    ) -> Text:
+    ) -> BatchArrays:
         """What kernels need to know of (B, T) words."""
         settings = self.settings
         batch, steps = inputs.shape
         ids, by_step = _by_step(inputs), _by_step(positions)
-        kept = np.ones(len(ids) + batch, np.float32)
+        state_mask = np.ones(len(ids) + batch, np.float32)
         if settings.reset_at_eos:
-            kept[: len(ids)] = ids != self._end_of_line
+            state_mask[: len(ids)] = ids != self._end_of_line
         first = number * settings.bptt
         noise_positions = {
             "token": by_step,
@@ -172,44 +140,36 @@ class CpuDevice:
         dropout = np.array([stream(settings.seed, DROPOUT, epoch)])
         keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
         noise_key = stream(settings.seed, NOISE, epoch)
-        return Text(ids, _by_step(targets), kept, by_step, noise_positions, noise_key, keys)
+        return BatchArrays(ids, _by_step(targets), state_mask, by_step, noise_positions, noise_key, keys)
 
     def log_z(self) -> np.ndarray:
-        training, hidden = self._training, self.shape.hidden
-        rows = min(SAMPLED_ROWS, self._batch)
-        y = arrays.zeros(rows, training.states.y.shape[1])
-        y[:, :hidden] = training.states.h[-1, :rows, :hidden]
+        y, hidden = self._log_z_y, self.shape.hidden
+        rows = len(y)
+        y[:, :hidden] = self._training.activations.h[-1, :rows, :hidden]
         y[:, hidden] = self.bias
-        room, no_targets = training.scoring, np.zeros(rows, np.int32)
-
-        def work(thread: int, threads: int, counter: np.ndarray) -> None:
-            log_normalisers(
-                y, rows, self.weights.output, self.logit_offsets, no_targets, self.own.blocks[thread],
-                self.own.blocks[thread + 1], room.packed[thread], room.scores[thread], room.highest[thread],
-                room.sums[thread], room.target_scores,
-            )  # fmt: skip
-
-        self.team.run(work)
-        return _log_z(room, rows)
+        layer = OutputLayer(y, self.weights.output, self.logit_offsets)
+        self.team.results(score, layer, np.zeros(rows, np.int32), rows, self._log_z_buffers)
+        return _log_z(self._log_z_buffers, rows)
 
     def finish_moves(self, step: int, rate: float) -> None:
-        if not self.settings.exact:
-            return
-        training = self._training
-        every = np.arange(self.shape.words, dtype=np.int32)
-        for number, name in enumerate(("embedding", "output")):
-            table, means, squares = (getattr(group, name) for group in (self.weights, training.means, training.squares))
-            moved = training.moved[number]
-            catch_up(table, means, squares, moved, every, len(every), step + 1, rate, EPSILON)
+        self._training.flush_lazy_updates(step, rate)
 
     def memory(self) -> dict[str, int]:
         """Bytes of all arrays, by what they are for."""
         training = self._training
         purposes: dict[str, tuple[Any, ...]] = {
             "parameters": (training.weights,),
-            "optimiser": (training.squares, training.means, training.moved),
-            "gradients": (training.gradients, training.inputs, training.outputs),
-            "minibatch": (training.states, training.way, training.sampling, training.scoring, training.back),
+            "optimizer": (training.state,),
+            "gradients": (training.gradients, training.embedding_gradients, *training.loss.table_gradients()),
+            "minibatch": (
+                training.activations,
+                training.buffers,
+                training.transposed,
+                *training.loss.buffers(),
+                *training.reductions,
+                self._log_z_y,
+                self._log_z_buffers,
+            ),
         }
         return {purpose: _bytes(parts) for purpose, parts in purposes.items()}
 
@@ -225,10 +185,10 @@ class CpuDevice:
 
     def state(self) -> Tensors:
         training, hidden = self._training, self.shape.hidden
-        tensors: Tensors = {"moved": training.moved}
+        tensors: Tensors = {"moved": training.state.last_update_step}
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
-        for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
+        for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
             tensors[name] = rows_of_all(self._ranks, array[:, : self._batch, :hidden])
         return tensors
 
@@ -237,14 +197,15 @@ class CpuDevice:
         self._fill("", self.weights, tensors)
         for number, moments in enumerate(self._moments()):
             self._fill(f"moment.{number}.", moments, tensors)
-        for name, array in (("hidden", training.states.h), ("cell", training.states.c)):
+        for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
             array[:, : self._batch, :hidden] = tensors[name][:, self._rows]
-        training.moved[:] = tensors["moved"]
-        self._transpose()
+        training.state.last_update_step[:] = tensors["moved"]
+        training.transpose()
 
     def _moments(self) -> list[arrays.Weights]:
-        """Those that the optimiser keeps."""
-        return [self._training.squares, self._training.means][: self.settings.moments]
+        """Those that the optimizer keeps."""
+        state = self._training.state
+        return [state.exp_avg_sq, state.exp_avg][: self.settings.moments]
 
     def _named(self, prefix: str, weights: arrays.Weights) -> Tensors:
         shape = self.shape
@@ -254,7 +215,7 @@ class CpuDevice:
             f"{prefix}output_bias": weights.output[:, shape.hidden].copy(),
         }
         for layer in range(shape.layers):
-            for part, array in arrays.layer_of(weights, layer, shape)._asdict().items():
+            for part, array in arrays.unpack_layer(weights, layer, shape)._asdict().items():
                 tensors[f"{prefix}lstm.{layer}.{part}"] = array
         return tensors
 
@@ -265,7 +226,7 @@ class CpuDevice:
         weights.output[:, shape.hidden] = tensors[f"{prefix}output_bias"]
         for layer in range(shape.layers):
             parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))
-            arrays.fill_layer(weights, layer, parts, shape)
+            arrays.pack_layer(weights, layer, parts, shape)
 
     def close(self) -> None:
         self.team.close()
@@ -277,8 +238,8 @@ class CpuScorer:
 
     def __init__(self, device: CpuDevice, rows: int) -> None:
         self._device = device
-        self._states = arrays.states(device.shape, rows, 1)
-        self._room = arrays.scoring(device.shape, rows, device.team.threads)
+        self._states = arrays.activations(device.shape, rows, 1)
+        self._room = arrays.normalizer_buffers(device.shape, rows, len(device.team.workers))
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
         self._run(inputs, targets, scored=True)
@@ -331,35 +292,35 @@ class CpuScorer:
         return np.asarray(y @ device.weights.output.T + device.logit_offsets)
 
     def _run(self, inputs: np.ndarray, targets: np.ndarray, scored: bool) -> None:
-        self._device.team.run(score, *self.arguments(inputs, targets, scored))
-
-    def arguments(self, inputs: np.ndarray, targets: np.ndarray, scored: bool = True) -> tuple[Any, ...]:
         device = self._device
-        text = device.text(inputs, targets, np.zeros(inputs.shape, np.uint64))
-        return (
-            device.weights, device.own, self._states, self._room, device.logit_offsets, text, *inputs.shape,
-            device.shape.embedding, device.bias, scored,
-        )  # fmt: skip
+        batch = device.batch_arrays(inputs, targets, np.zeros(inputs.shape, np.uint64))
+        device.team.results(self._score, batch, device.config(inputs.shape), scored)
+
+    def _score(self, batch: BatchArrays, config: StepConfig, scored: bool, worker: Worker) -> None:
+        """Read a text on, as every thread of the team does."""
+        device, rows = self._device, config.batch * config.steps
+        forward(device.weights, self._states, batch, config, worker)
+        if scored:
+            layer = OutputLayer(self._states.y, device.weights.output, device.logit_offsets)
+            score(layer, batch.targets, rows, self._room, worker)
+        carry_states(self._states, rows, config.batch, worker)
 
 
-def load_kernels(training: bool, together: bool = False) -> None:
-    """Load or compile the kernels, which takes a while: so that what is timed then is work, and in this thread, where
-    it can be interrupted. It is done with the smallest model there is, and no text. together: with other processes."""
-    settings = Settings(k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1)
-    device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), settings, np.ones(3), 0)
-    nothing, no_positions = np.empty((1, 0), np.int32), np.empty((1, 0), np.uint64)
+def load_kernels(settings: Settings, training: bool) -> None:
+    """Load or compile the kernels that a run with these settings needs, with the smallest model there is.
+
+    Done before work is timed, and in a thread that can be interrupted.
+    """
+    tiny = replace(settings, k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1, threads=1)
+    device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), tiny, np.ones(3), 0)
+    words = np.zeros((1, 1), np.int32)
+    (worker,) = device.team.workers
     if training:
         device.prepare_training()
-        minibatch = Minibatch(nothing, nothing, no_positions, 0, 0, 1, 0.0)
-        text, numbers = device._arguments(minibatch)
-        if together:
-            rows = arrays.zeros(0, padded(1))
-            for function in (go_there, go_back):
-                device.team.run_here(function, device._training, text, numbers)
-            device.team.run_here(move_alike, device._training, numbers, NO_ROWS, rows, NO_ROWS, rows)
-        else:
-            device.team.run_here(train, device._training, text, numbers)
-    device.team.run_here(score, *CpuScorer(device, 1).arguments(nothing, nothing))
+        minibatch = Minibatch(words, words, np.ones((1, 1), np.uint64), 0, 0, 1, 0.0)
+        device._training.step(*device._rows_of(minibatch), worker)
+        device.log_z()
+    CpuScorer(device, 1).score(words, words)
     device.close()
 
 
@@ -373,7 +334,7 @@ def _by_step(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.T).reshape(-1)
 
 
-def _log_z(room: arrays.Scoring, rows: int) -> np.ndarray:
+def _log_z(room: NormalizerBuffers, rows: int) -> np.ndarray:
     """float64 (rows,): the threads' parts together."""
     highest = room.highest[:, :rows].astype(np.float64)
     top = highest.max(axis=0)

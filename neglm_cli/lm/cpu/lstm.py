@@ -1,135 +1,183 @@
-"""A layer of an LSTM over T steps of B rows, forward and backward.
+"""One LSTM layer over T time steps of B rows, forward and backward.
 
 Threads own hidden units: all gates of a unit, their weights and the weights' gradients belong to one thread, whose
-share of the recurrent weights stays in its cache. They meet once a step, because a step needs all of the last one.
+share of the recurrent weights stays in its cache. Threads synchronize once a time step, because a step needs the whole
+state.
 
-Rows are (t·B + b). Gates and weights lie in panels: a panel has the four gates of UNITS units, as [i | f | g | o].
-
-    z   (P, N, PANEL)   gates, then their gradients; N rows at most, P panels
-    w   (P, D, PANEL)   weights of the input       u (P, H, PANEL)  weights of the state      b (P, PANEL)
-    x   (N, ·)          the layer's input          out (N, ·)       its output
-    h, c (N + B, ·)     the state that each step begins with
-    keep (N + B,)       1, or 0 where a step begins with no state
+Row t·B + b of an array is time step t of batch row b, N = B·T in all. Gates and weights lie in P panels of four gates
+of UNITS units each: [i | f | g | o].
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.barrier import meet
-from neglm_cli.kernels import kernel
+from neglm_cli.barrier import barrier_wait
+from neglm_cli.kernels import outlined
 from neglm_cli.lm.cpu.cell import UNITS, cell_backward, cell_forward
 from neglm_cli.lm.cpu.functions import sum_of_squares
-from neglm_cli.lm.cpu.product import PANEL, multiply, multiply_transposed
+from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Rows, matmul, matmul_transposed
 from neglm_cli.simd import LANES
 
 
-@kernel
-def forward(x, inputs, w, u, b, z, h, c, out, keep, batch, steps, first, last, counter, threads):
-    """The units of panels `first` to `last`. inputs: D, for w may have more rows."""
-    stride, units = z.shape[1] * PANEL, u.shape[1]
-    own, gates = last - first, z.reshape(-1)
+class LayerWeights(NamedTuple):
+    """Parameters of a layer, or their gradients."""
+
+    w_ih: np.ndarray  # (P, I, PANEL): weights of the input; I may be more than the layer's inputs
+    w_hh: np.ndarray  # (P, H, PANEL): weights of the hidden state
+    bias: np.ndarray  # (P, PANEL)
+
+
+class LayerActivations(NamedTuple):
+    """What the forward pass of a layer leaves for the backward pass."""
+
+    x: np.ndarray  # (N, ·): the layer's input
+    gates: np.ndarray  # (P, N, PANEL): gates; after the backward pass, gradients of their pre-activations
+    h: np.ndarray  # (N + B, ·): the hidden state before each time step, and the last
+    c: np.ndarray  # (N + B, ·): likewise, the cell state
+    out: np.ndarray  # (N, ·): the layer's output
+
+
+class Dims(NamedTuple):
+    """Sizes of a layer's minibatch."""
+
+    inputs: int  # columns of x
+    batch: int
+    steps: int
+
+
+@outlined
+def lstm_forward(weights, activations, state_mask, dims, share, worker):
+    """Compute the gates, states and outputs of the thread's units.
+
+    state_mask (N + B,): 0 where a time step starts from a zero state, else 1.
+    """
+    w_ih, w_hh, bias = weights
+    x, gates, h, c, out = activations
+    inputs, batch, steps = dims
+    first, last = share.first, share.last
+    panel_stride, units = gates.shape[1] * PANEL, w_hh.shape[1]
     for panel in range(first, last):
         for row in range(batch * steps):
             for column in range(PANEL):
-                z[panel, row, column] = b[panel, column]
-    multiply(
-        x.reshape(-1), 0, x.shape[1], 0, w.reshape(-1), first * w.shape[1] * PANEL, PANEL, w.shape[1] * PANEL,
-        gates, first * stride, PANEL, stride, batch * steps, inputs, 1, own, False, True,
+                gates[panel, row, column] = bias[panel, column]
+    z = gates.reshape(-1)
+    matmul(
+        Rows(x.reshape(-1), 0, x.shape[1], 0),
+        Panels(w_ih.reshape(-1), first * w_ih.shape[1] * PANEL, PANEL, w_ih.shape[1] * PANEL),
+        Panels(z, first * panel_stride, PANEL, panel_stride),
+        Extent(batch * steps, inputs, 1, last - first, False), True,
     )  # fmt: skip
     for step in range(steps):
         row = step * batch
-        multiply(
-            h.reshape(-1), row * h.shape[1], h.shape[1], 0, u.reshape(-1), first * units * PANEL, PANEL, units * PANEL,
-            gates, first * stride + row * PANEL, PANEL, stride, batch, units, 1, own, False, True,
+        matmul(
+            Rows(h.reshape(-1), row * h.shape[1], h.shape[1], 0),
+            Panels(w_hh.reshape(-1), first * units * PANEL, PANEL, units * PANEL),
+            Panels(z, first * panel_stride + row * PANEL, PANEL, panel_stride),
+            Extent(batch, units, 1, last - first, False), True,
         )  # fmt: skip
         for panel in range(first, last):
             for i in range(row, row + batch):
-                unit = i * h.shape[1] + panel * UNITS
-                later = unit + batch * h.shape[1]
+                before = i * h.shape[1] + panel * UNITS
+                after = before + batch * h.shape[1]
                 cell_forward(
-                    z, panel * stride + i * PANEL, c, unit, later, h, later,
-                    out, i * out.shape[1] + panel * UNITS, keep[i + batch],
+                    (gates, panel * panel_stride + i * PANEL), (c, before, after), (h, after),
+                    (out, i * out.shape[1] + panel * UNITS), state_mask[i + batch],
                 )  # fmt: skip
-        meet(counter, threads)
+        barrier_wait(worker)
 
 
-@kernel
-def backward(z, c, d_out, u_back, first_back, d_later, d_c, keep, batch, steps, first, last, counter, threads):
-    """Gates become their gradients. d_out (N, ·) is the gradient of the output.
+@outlined
+def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims, share, worker):
+    """Turn the gates of the thread's units into gradients of their pre-activations.
 
-    u_back (·, P·PANEL, PANEL): u, transposed; from panel first_back on it has this thread's units. d_later
-    (B, ·), d_c (B, ·): of this thread, with a column for each of its units.
+    d_out (N, ·): gradient of the layer's output. w_hh_transposed (·, P·PANEL, PANEL). scratch: the thread's d_h and
+    d_c, (B, ·) each, with a column for each of its units.
     """
-    stride, columns = z.shape[1] * PANEL, d_later.shape[1]
-    vectors = -(-(last - first) * UNITS // LANES)
+    gates, c = activations.gates, activations.c
+    d_h, d_c = scratch
+    batch, steps = dims.batch, dims.steps
+    panel_stride, columns = gates.shape[1] * PANEL, d_h.shape[1]
+    vectors = -(-(share.last - share.first) * UNITS // LANES)
+    stride = w_hh_transposed.shape[1] * PANEL
     d_c[:] = 0
-    d_later[:] = 0
+    d_h[:] = 0
     for step in range(steps - 1, -1, -1):
         row = step * batch
         if step < steps - 1:
-            multiply(
-                z.reshape(-1), (row + batch) * PANEL, PANEL, stride,
-                u_back.reshape(-1), first_back * u_back.shape[1] * PANEL, PANEL, u_back.shape[1] * PANEL,
-                d_later.reshape(-1), 0, columns, PANEL,
-                batch, PANEL, z.shape[0], (vectors + 1) // 2, vectors % 2 == 1, False,
+            matmul(
+                Rows(gates.reshape(-1), (row + batch) * PANEL, PANEL, panel_stride),
+                Panels(w_hh_transposed.reshape(-1), share.first_transposed * stride, PANEL, stride),
+                Panels(d_h.reshape(-1), 0, columns, PANEL),
+                Extent(batch, PANEL, gates.shape[0], (vectors + 1) // 2, vectors % 2 == 1), False,
             )  # fmt: skip
-        for panel in range(first, last):
+        for panel in range(share.first, share.last):
             for i in range(row, row + batch):
-                own = (i - row) * columns + (panel - first) * UNITS
+                own = (i - row) * columns + (panel - share.first) * UNITS
                 cell_backward(
-                    z, panel * stride + i * PANEL, c, i * c.shape[1] + panel * UNITS,
-                    d_out, i * d_out.shape[1] + panel * UNITS, d_later, own, d_c, own, keep[i + batch],
+                    (gates, panel * panel_stride + i * PANEL), (c, i * c.shape[1] + panel * UNITS),
+                    (d_out, i * d_out.shape[1] + panel * UNITS), (d_h, own), (d_c, own), state_mask[i + batch],
                 )  # fmt: skip
-        meet(counter, threads)
+        barrier_wait(worker)
 
 
-@kernel
-def weight_gradients(x, inputs, h, z, d_w, d_u, d_b, parts, steps, first, last, room):
-    """From the gradients of the gates to those of the weights of panels `first` to `last`; returns the sum of their
-    squares. parts: see `batch_parts`. room: for 2·PANEL numbers of each input."""
-    stride, units = z.shape[1] * PANEL, d_u.shape[1]
-    own, gates, batch = last - first, z.reshape(-1), parts[-1]
-    multiply_transposed(
-        x.reshape(-1), 0, x.shape[1], gates, first * stride, PANEL, stride,
-        d_w.reshape(-1), first * d_w.shape[1] * PANEL, PANEL, d_w.shape[1] * PANEL, inputs, parts, batch, steps, own,
-        False, False, room,
+@outlined
+def weight_gradients(activations, gradients, reduction, dims, share):
+    """Compute the gradients of the thread's weights; returns the sum of their squares."""
+    x, gates, h, _, _ = activations
+    d_w_ih, d_w_hh, d_bias = gradients
+    inputs, batch, steps = dims
+    panel_stride, units = gates.shape[1] * PANEL, d_w_hh.shape[1]
+    own = share.last - share.first
+    d_z = Panels(gates.reshape(-1), share.first * panel_stride, PANEL, panel_stride)
+    stride = d_w_ih.shape[1] * PANEL
+    matmul_transposed(
+        Columns(x.reshape(-1), 0, x.shape[1]), d_z, Panels(d_w_ih.reshape(-1), share.first * stride, PANEL, stride),
+        Extent(inputs, batch, steps, own, False), reduction, False,
     )  # fmt: skip
-    multiply_transposed(
-        h.reshape(-1), 0, h.shape[1], gates, first * stride, PANEL, stride,
-        d_u.reshape(-1), first * units * PANEL, PANEL, units * PANEL, units, parts, batch, steps, own,
-        False, False, room,
+    stride = units * PANEL
+    matmul_transposed(
+        Columns(h.reshape(-1), 0, h.shape[1]), d_z, Panels(d_w_hh.reshape(-1), share.first * stride, PANEL, stride),
+        Extent(units, batch, steps, own, False), reduction, False,
     )  # fmt: skip
-    multiply_transposed(
-        np.ones(1, np.float32), 0, 0, gates, first * stride, PANEL, stride,
-        d_b.reshape(-1), first * PANEL, PANEL, PANEL, 1, parts, batch, steps, own, False, False, room,
+    matmul_transposed(
+        Columns(np.ones(1, np.float32), 0, 0), d_z, Panels(d_bias.reshape(-1), share.first * PANEL, PANEL, PANEL),
+        Extent(1, batch, steps, own, False), reduction, False,
     )  # fmt: skip
-    squares = 0.0
-    for panel in range(first, last):
-        squares += sum_of_squares(d_w.reshape(d_w.shape[0], -1), panel)
-        squares += sum_of_squares(d_u.reshape(d_u.shape[0], -1), panel)
-        squares += sum_of_squares(d_b, panel)
-    return squares
+    return add_panel_squares(0.0, gradients, share)
 
 
-@kernel
-def input_gradients(z, w_back, d_x, inputs, first_row, last_row):
-    """From the gradients of the gates to that of the layer's input, for some rows. w_back (·, P·PANEL, PANEL): w,
-    transposed."""
+@outlined
+def add_panel_squares(total, gradients, share):
+    """Add the squares of the gradients that a thread owns."""
+    w_ih, w_hh, bias = gradients
+    for panel in range(share.first, share.last):
+        total += sum_of_squares(w_ih.reshape(w_ih.shape[0], -1), panel)
+        total += sum_of_squares(w_hh.reshape(w_hh.shape[0], -1), panel)
+        total += sum_of_squares(bias, panel)
+    return total
+
+
+@outlined
+def input_gradients(gates, w_ih_transposed, d_x, inputs, first_row, last_row):
+    """Compute the gradient of the layer's input, for some rows. w_ih_transposed: (·, P·PANEL, PANEL)."""
     vectors = -(-inputs // LANES)
-    multiply(
-        z.reshape(-1), first_row * PANEL, PANEL, z.shape[1] * PANEL,
-        w_back.reshape(-1), 0, PANEL, w_back.shape[1] * PANEL,
-        d_x.reshape(-1), first_row * d_x.shape[1], d_x.shape[1], PANEL,
-        last_row - first_row, PANEL, z.shape[0], (vectors + 1) // 2, vectors % 2 == 1, False,
+    transposed_stride = w_ih_transposed.shape[1] * PANEL
+    matmul(
+        Rows(gates.reshape(-1), first_row * PANEL, PANEL, gates.shape[1] * PANEL),
+        Panels(w_ih_transposed.reshape(-1), 0, PANEL, transposed_stride),
+        Panels(d_x.reshape(-1), first_row * d_x.shape[1], d_x.shape[1], PANEL),
+        Extent(last_row - first_row, PANEL, gates.shape[0], (vectors + 1) // 2, vectors % 2 == 1), False,
     )  # fmt: skip
 
 
-@kernel
-def transpose(w, w_back, starts, ends, first, last):
-    """Panels `first` to `last` of weights w (P, D, PANEL) to their places in w_back (·, P·PANEL, PANEL), whose panel i
-    has rows starts[i] to ends[i] of w as columns."""
-    for back in range(w_back.shape[0]):
-        start, end = starts[back], ends[back]
+@outlined
+def transpose(weights, transposed, starts, ends, first, last):
+    """Copy panels `first` to `last` of weights (P, I, PANEL) to a transposed layout (·, P·PANEL, PANEL), whose panel i
+    has rows starts[i] to ends[i] of the weights as columns."""
+    for panel_out in range(transposed.shape[0]):
+        start, end = starts[panel_out], ends[panel_out]
         for panel in range(first, last):
             for row in range(start, end):
                 for column in range(PANEL):
-                    w_back[back, panel * PANEL + column, row - start] = w[panel, row, column]
+                    transposed[panel_out, panel * PANEL + column, row - start] = weights[panel, row, column]

@@ -2,141 +2,239 @@
 
     loss = Σ_n [ softplus(s_n0) − s_n0 + Σ_i softplus(s_ni) ],   s_ni = y_n · o(word ni) + offset(word ni)
 
-with word n0 the one that stands in the text. Which loss it is, only the offsets know. y_n ends with a 1 where rows of
-the output table end with a bias, else with a 0.
+Word n0 is the target. Which loss this is, only the offsets know. y_n ends with a 1 where rows of the output table end
+with a bias, else with a 0.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import kernel, outlined
 from neglm_cli.lm.cpu.functions import ONE, add_row, dot, sigmoid_and_softplus
-from neglm_cli.lm.cpu.product import PANEL, multiply, multiply_transposed
+from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, Rows, matmul, matmul_transposed
+from neglm_cli.lm.cpu.threads import rows_of
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 from neglm_cli.simd import LANES, prefetch_row
 
-AHEAD = 8  # noise words whose rows are fetched before they are needed
+AHEAD = 8  # noise words whose rows are prefetched
 
 
-@kernel
-def draw_noise(table, key, positions, words, k, first, last):
-    """words[n, :k] = noise words, drawn for the position of row n."""
-    for row in range(first, last):
-        place = draw(key, positions[row])
-        for i in range(k):
-            words[row, i] = draw_word(table, draw(place, np.uint64(i)))
+class OutputLayer(NamedTuple):
+    """What words are scored with: s(n, w) = y_n · table_w + offsets_w."""
+
+    y: np.ndarray  # (N, ·)
+    table: np.ndarray  # (V, ·), the bias after the last unit
+    offsets: np.ndarray  # float32 (V,): added to scores
+
+
+class SharedNoise(NamedTuple):
+    """Noise words that `group_rows` rows share, G groups in all, and buffers for them."""
+
+    words: np.ndarray  # int32 (G, K)
+    group_rows: int
+    rows: np.ndarray  # (G·K, ·): their rows of the output table
+    packed: np.ndarray  # (G·panels, width, PANEL): the same, transposed
+    scores: np.ndarray  # (N, ·): their scores, then gradients of these
+    gradients: np.ndarray  # (parts·G·K, ·): gradients of their rows, by part of the batch
 
 
 @outlined
-def _take_gradients(scores, row, width, scale, losses):
-    """Scores of noise words become gradients; returns their loss. losses: room for `width` numbers."""
-    for i in range(width):
+def draw_noise(alias_table, key, positions, words, first, last):
+    """Draw words[n, :k] for the position of row n, for rows `first` to `last`. words: int32 (·, k)."""
+    for row in range(first, last):
+        row_key = draw(key, positions[row])
+        for i in range(words.shape[1]):
+            words[row, i] = draw_word(alias_table, draw(row_key, np.uint64(i)))
+
+
+@outlined
+def _noise_gradients(scores, row, scale, losses):
+    """Turn the scores of noise words into gradients; returns their loss. losses (k,): scratch."""
+    k = losses.size
+    for i in range(k):
         sigmoid, softplus = sigmoid_and_softplus(scores[row, i])
         losses[i] = softplus
         scores[row, i] = scale * sigmoid
     loss = 0.0
-    for i in range(width):
+    for i in range(k):
         loss += losses[i]
     return loss
 
 
-@kernel
-def token_loss(y, output, offsets, words, scale, factors, d_y, first, last):
-    """Rows that have noise words of their own; returns the loss of rows `first` to `last`.
+@outlined
+def _target_loss(layer, d_y, row, target, scale, factors, at):
+    """Compute the loss of a row's target; the gradient of its score goes to factors[at]."""
+    y, table, offsets = layer
+    score = dot(y, row, table, target, y.shape[1]) + offsets[target]
+    sigmoid, softplus = sigmoid_and_softplus(score)
+    factor = scale * (sigmoid - ONE)
+    factors[at] = factor
+    add_row(factor, table, target, d_y, row, y.shape[1])
+    return np.float64(softplus) - np.float64(score)
 
-    words (N, K + 1): the noise words, and the word of the text last. factors: the gradients of their scores. d_y: of y.
+
+@outlined
+def token_loss(layer, d_y, words, factors, scale, first, last):
+    """The loss of rows that have noise words of their own, `first` to `last`.
+
+    words (N, K + 1): the noise words, then the target. factors (N·(K + 1),): gradients of their scores. d_y (N, ·): the
+    gradient of y.
     """
+    y, table, offsets = layer
     k, width = words.shape[1] - 1, y.shape[1]
+    scores = factors.reshape(-1, k + 1)
     losses = np.empty(k, np.float32)
     loss = 0.0
     for row in range(first, last):
         for i in range(k):
             if i + AHEAD < k:
-                prefetch_row(output, words[row, i + AHEAD] * width, width // LANES)
-            factors[row, i] = dot(y, row, output, words[row, i], width) + offsets[words[row, i]]
-        loss += _take_gradients(factors, row, k, scale, losses)
+                prefetch_row(table, words[row, i + AHEAD] * width, width // LANES)
+            scores[row, i] = dot(y, row, table, words[row, i], width) + offsets[words[row, i]]
+        loss += _noise_gradients(scores, row, scale, losses)
         d_y[row, :] = 0
         for i in range(k):
-            add_row(factors[row, i], output, words[row, i], d_y, row, width)
-        loss += _target_loss(y, row, output, words[row, k], offsets, scale, factors, row * (k + 1) + k, d_y)
+            add_row(scores[row, i], table, words[row, i], d_y, row, width)
+        loss += _target_loss(layer, d_y, row, words[row, k], scale, factors, row * (k + 1) + k)
     return loss
 
 
 @outlined
-def _target_loss(y, row, output, target, offsets, scale, factors, place, d_y):
-    """The part of the word that stands in the text; its gradient goes to factors.flat[place]."""
-    score = dot(y, row, output, target, y.shape[1]) + offsets[target]
-    sigmoid, softplus = sigmoid_and_softplus(score)
-    factor = scale * (sigmoid - ONE)
-    factors.reshape(-1)[place] = factor
-    add_row(factor, output, target, d_y, row, y.shape[1])
-    return np.float64(softplus) - np.float64(score)
-
-
-@kernel
-def pack_noise(output, noise, rows, packed, first, last):
-    """Rows of noise words side by side: rows (G·K, ·), and the same transposed, packed (G·panels, width, PANEL)."""
-    k = noise.shape[1]
+def pack_noise(table, noise, first, last):
+    """Copy rows of shared noise words, `first` to `last` of G·K, side by side and transposed."""
+    k = noise.words.shape[1]
     panels = -(-k // PANEL)
     for at in range(first, last):
         group, i = at // k, at % k
         panel, column = group * panels + i // PANEL, i % PANEL
-        word = noise[group, i]
-        for j in range(rows.shape[1]):
-            rows[at, j] = output[word, j]
-            packed[panel, j, column] = output[word, j]
+        word = noise.words[group, i]
+        for j in range(noise.rows.shape[1]):
+            noise.rows[at, j] = table[word, j]
+            noise.packed[panel, j, column] = table[word, j]
 
 
-@kernel
-def shared_loss(
-    y, output, offsets, targets, noise, noise_rows, packed, scale, scores, factors, d_y, group_rows, first, last
-):  # fmt: skip
-    """Rows that share noise words with `group_rows` rows: (first, last) of all rows; returns their loss.
+@outlined
+def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
+    """The loss of rows `first` to `last`, whose noise words are shared.
 
-    noise (G, K), noise_rows and packed: see `pack_noise`. scores (N, ·): gradients of the scores of noise words.
-    factors (N,): of those of targets.
+    factors (N,): gradients of the scores of targets. Gradients of the scores of noise words go to noise.scores.
     """
-    k = noise.shape[1]
-    width, stride = y.shape[1], scores.shape[1]
-    panels = -(-k // PANEL)
-    vectors = width * 2 // PANEL
+    y, _, offsets = layer
+    k, group_rows = noise.words.shape[1], noise.group_rows
+    width, stride = y.shape[1], noise.scores.shape[1]
+    panels, vectors = -(-k // PANEL), width // LANES
     losses = np.empty(k, np.float32)
     loss = 0.0
     for group in range(first // group_rows, -(-last // group_rows)):
         begin, end = max(first, group * group_rows), min(last, (group + 1) * group_rows)
-        multiply(
-            y.reshape(-1), begin * width, width, 0, packed.reshape(-1), group * panels * width * PANEL, PANEL,
-            width * PANEL, scores.reshape(-1), begin * stride, stride, PANEL,
-            end - begin, width, 1, panels, False, False,
+        matmul(
+            Rows(y.reshape(-1), begin * width, width, 0),
+            Panels(noise.packed.reshape(-1), group * panels * width * PANEL, PANEL, width * PANEL),
+            Panels(noise.scores.reshape(-1), begin * stride, stride, PANEL),
+            Extent(end - begin, width, 1, panels, False), False,
         )  # fmt: skip
         for row in range(begin, end):
             for i in range(k):
-                scores[row, i] += offsets[noise[group, i]]
-            loss += _take_gradients(scores, row, k, scale, losses)
-        multiply(
-            scores.reshape(-1), begin * stride, stride, 0, noise_rows.reshape(-1), group * k * width, width, PANEL,
-            d_y.reshape(-1), begin * width, width, PANEL,
-            end - begin, k, 1, (vectors + 1) // 2, vectors % 2 == 1, False,
+                noise.scores[row, i] += offsets[noise.words[group, i]]
+            loss += _noise_gradients(noise.scores, row, scale, losses)
+        matmul(
+            Rows(noise.scores.reshape(-1), begin * stride, stride, 0),
+            Panels(noise.rows.reshape(-1), group * k * width, width, PANEL),
+            Panels(d_y.reshape(-1), begin * width, width, PANEL),
+            Extent(end - begin, k, 1, (vectors + 1) // 2, vectors % 2 == 1), False,
         )  # fmt: skip
         for row in range(begin, end):
-            loss += _target_loss(y, row, output, targets[row], offsets, scale, factors, row, d_y)
+            loss += _target_loss(layer, d_y, row, targets[row], scale, factors, row)
+    return loss
+
+
+@outlined
+def shared_gradients(y, noise, rows, reduction, first, last):
+    """Compute the gradients of noise rows from those of their scores, vectors `first` to `last` of each row.
+
+    The gradients of each part of the batch are kept apart: a noise word may also be a target, and what it gets from
+    there belongs to a part, too.
+    """
+    parts = reduction.parts
+    width, stride, batch = y.shape[1], noise.scores.shape[1], parts[-1]
+    k, group_rows = noise.words.shape[1], noise.group_rows
+    groups = -(-rows // group_rows)
+    panels, narrow = (last - first + 1) // 2, (last - first) % 2 == 1
+    for part in range(parts.size - 1):
+        for group in range(groups):
+            begin = group * group_rows
+            matmul_transposed(
+                Columns(noise.scores.reshape(-1), begin * stride, stride),
+                Panels(y.reshape(-1), begin * width + first * LANES, width, PANEL),
+                Panels(noise.gradients.reshape(-1), (part * groups + group) * k * width + first * LANES, width, PANEL),
+                Extent(k, batch, group_rows // batch, panels, narrow),
+                Reduction(parts[part : part + 2], reduction.scratch), False,
+            )  # fmt: skip
+
+
+# --- called from Python, by all threads of a team ----------------------------------------------------------
+
+
+@kernel
+def draw_token_noise(alias_table, batch, words, worker):
+    """words[n]: K noise words of row n, then its target."""
+    first, last = rows_of(words.shape[0], worker)
+    k = words.shape[1] - 1
+    draw_noise(alias_table, batch.noise_key, batch.noise_positions, words[:, :k], first, last)
+    for row in range(first, last):
+        words[row, k] = batch.targets[row]
+    barrier_wait(worker)
+
+
+@kernel
+def token_loss_of_rows(layer, d_y, words, factors, scale, worker):
+    first, last = rows_of(words.shape[0], worker)
+    loss = token_loss(layer, d_y, words, factors, scale, first, last)
+    barrier_wait(worker)
     return loss
 
 
 @kernel
-def shared_gradients(y, scores, k, group_rows, rows, parts, d_noise, first, last, room):
-    """The gradients of noise rows, from those of their scores; vectors `first` to `last` of them.
+def draw_shared_noise(alias_table, batch, words):
+    """words: int32 (G, K)."""
+    draw_noise(alias_table, batch.noise_key, batch.noise_positions, words, 0, words.shape[0])
 
-    parts: see `batch_parts`. Each part's gradients are by themselves, d_noise (parts·G·K, ·): a noise word may also
-    stand in the text, and what it gets from there belongs to a part, too."""
-    width, stride, batch = y.shape[1], scores.shape[1], parts[-1]
-    groups = -(-rows // group_rows)
-    for part in range(parts.size - 1):
-        for group in range(groups):
-            begin = group * group_rows
-            multiply_transposed(
-                scores.reshape(-1), begin * stride, stride, y.reshape(-1), begin * width + first * LANES, width, PANEL,
-                d_noise.reshape(-1), (part * groups + group) * k * width + first * LANES, width, PANEL,
-                k, parts[part : part + 2], batch, group_rows // batch, (last - first + 1) // 2,
-                (last - first) % 2 == 1, False, room,
-            )  # fmt: skip
+
+@kernel
+def list_shared_occurrences(targets, words, gradients, part_of_row, parts):
+    """List the noise words once for each part of the batch, and after them the targets.
+
+    words: the occurrences; the noise words of the first part are there. part_of_row: uint8 (rows of y,).
+    """
+    rows, first_source = targets.size, part_of_row.size
+    noise_words = (words.size - rows) // parts
+    for at in range(words.size - rows):
+        words[at] = words[at % noise_words]
+        gradients.factors[at] = 1
+        gradients.source[at] = first_source + at
+        gradients.part[at] = at // noise_words
+    for row in range(rows):
+        at = words.size - rows + row
+        words[at] = targets[row]
+        gradients.source[at] = row
+        gradients.part[at] = part_of_row[row]
+
+
+@kernel
+def shared_loss_of_rows(layer, d_y, noise, targets, factors, scale, worker):
+    first, last = rows_of(noise.words.size, worker)
+    pack_noise(layer.table, noise, first, last)
+    barrier_wait(worker)
+    first, last = rows_of(targets.size, worker)
+    loss = shared_loss(layer, d_y, noise, targets, factors, scale, first, last)
+    barrier_wait(worker)
+    return loss
+
+
+@kernel
+def gradients_of_shared_noise(y, noise, rows, reduction, worker):
+    first, last = rows_of(y.shape[1] // LANES, worker)
+    shared_gradients(y, noise, rows, Reduction(reduction.parts, reduction.scratch.reshape(-1)), first, last)
+    barrier_wait(worker)

@@ -1,113 +1,133 @@
-"""Scores of all words of the vocabulary: their normaliser, exact probabilities, and the loss of the full softmax.
+"""Scores of the whole vocabulary: their normalizer, exact probabilities, and the loss of the full softmax.
 
     log Z_n = log Σ_w exp(y_n · o_w + offset_w)          log p(w | n) = y_n · o_w + offset_w − log Z_n
 
-Words come in blocks of BLOCK, and threads own blocks, `first` to `last`. The part of the output table that belongs to
-a block is transposed into a cache, and log Z is a running sum, so that no array has to hold all scores unless the
-loss needs them.
+Words come in blocks of BLOCK, and threads own blocks. The rows of the output table that belong to a block are
+transposed into a cache, and log Z is a running sum, so that no array has to hold all scores unless the loss needs them.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import kernel, outlined, summed
 from neglm_cli.lm.cpu.functions import exp
-from neglm_cli.lm.cpu.product import PANEL, multiply, multiply_transposed
+from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, Rows, matmul, matmul_transposed
+from neglm_cli.lm.cpu.threads import rows_of
+from neglm_cli.simd import LANES
 
 BLOCK = 8 * PANEL  # words
-ROW = BLOCK + 16  # numbers from row to row of a block: an odd number of cache lines, so that columns do not share sets
-NOTHING = np.float32(-3e38)  # below all scores
+ROW = BLOCK + 16  # values from row to row of a block: an odd number of cache lines, so that columns do not share sets
+LOWEST = np.float32(-3e38)  # below all scores
+
+
+class NormalizerBuffers(NamedTuple):
+    """Running sums for log Z of each row, sums · exp(highest), by thread; and scratch for a block of words."""
+
+    packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL): a block's rows of the output table, transposed
+    scores: np.ndarray  # (threads, 1, N, ROW)
+    highest: np.ndarray  # float32 (threads, N)
+    sums: np.ndarray  # float64 (threads, N)
+    target_scores: np.ndarray  # float32 (N,): each written by the thread that owns the target
+
+
+class SoftmaxBuffers(NamedTuple):
+    """Scores of all words for some rows of a minibatch."""
+
+    scores: np.ndarray  # (blocks, rows, ROW): exp(s − top), then gradients
+    tops: np.ndarray  # (blocks, rows): the highest score so far, of which exp was taken
+    d_y: np.ndarray  # (threads, rows, ·): each thread's part of the gradient of y
+    normalizer: NormalizerBuffers
 
 
 @outlined
-def _score(y, first_row, rows, output, block, packed, scores, place):
-    """The scores of the words of a block for some rows, without offsets: scores[place, row, word]. Returns how many
-    words there are.
-
-    packed (BLOCK / PANEL, width, PANEL): room for the block's part of the output table."""
+def _score_block(layer, first_row, rows, block, packed, scores, slot):
+    """Score the words of a block for some rows, without offsets: scores[slot, row, word]. Returns how many words."""
+    y, table = layer.y, layer.table
     width = y.shape[1]
     begin = block * BLOCK
-    words = min(BLOCK, output.shape[0] - begin)
+    words = min(BLOCK, table.shape[0] - begin)
     panels = -(-words // PANEL)
     for panel in range(panels):
         start = begin + panel * PANEL
         columns = min(PANEL, begin + words - start)
         for column in range(columns):
             for j in range(width):
-                packed[panel, j, column] = output[start + column, j]
-    multiply(
-        y.reshape(-1), first_row * width, width, 0, packed.reshape(-1), 0, PANEL, width * PANEL,
-        scores.reshape(-1), place * scores.shape[1] * ROW, ROW, PANEL, rows, width, 1, panels, False, False,
+                packed[panel, j, column] = table[start + column, j]
+    matmul(
+        Rows(y.reshape(-1), first_row * width, width, 0),
+        Panels(packed.reshape(-1), 0, PANEL, width * PANEL),
+        Panels(scores.reshape(-1), slot * scores.shape[1] * ROW, ROW, PANEL),
+        Extent(rows, width, 1, panels, False), False,
     )  # fmt: skip
     return words
 
 
 @outlined
-def _add_offsets(scores, place, row, words, offsets, begin, top):
-    """Returns the highest score, or `top`."""
+def _add_offsets(scores, slot, row, words, offsets, begin, top):
+    """Add offsets to the scores of a row; returns the highest of them and `top`."""
     for word in range(words):
-        score = scores[place, row, word] + offsets[begin + word]
-        scores[place, row, word] = score
+        score = scores[slot, row, word] + offsets[begin + word]
+        scores[slot, row, word] = score
         top = score if score > top else top
     return top
 
 
 @outlined
-def _add_up(scores, place, row, words, top, highest, sums):
-    """Add the scores s of a row to a running log-sum-exp, sums[row] · exp(highest[row]); they become exp(s − top), with
-    `top` the highest so far."""
+def _accumulate(scores, slot, row, words, top, highest, sums):
+    """Add a row's scores s to its running log-sum-exp; they become exp(s − top), with `top` the highest so far."""
     for word in range(words):
-        scores[place, row, word] = exp(scores[place, row, word] - top)
-    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, place, row, words)
+        scores[slot, row, word] = exp(scores[slot, row, word] - top)
+    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, slot, row, words)
     highest[row] = top
 
 
 @summed
-def _total(scores, place, row, words):
+def _total(scores, slot, row, words):
     total = 0.0
     for word in range(words):
-        total += scores[place, row, word]
+        total += scores[slot, row, word]
     return total
 
 
-@kernel
-def log_normalisers(y, rows, output, offsets, targets, first, last, packed, scores, highest, sums, target_scores):
-    """A thread's part of log Z for some rows, sums · exp(highest), and the scores of the targets that it owns.
-
-    scores (1, N, ROW): room for a block.
-    """
-    highest[:rows] = NOTHING
+@outlined
+def log_normalizers(layer, targets, rows, share, buffers):
+    """Compute a thread's part of log Z for `rows` rows, and the scores of the targets that it owns."""
+    thread = share.thread
+    highest, sums, scores = buffers.highest[thread], buffers.sums[thread], buffers.scores[thread]
+    highest[:rows] = LOWEST
     sums[:rows] = 0
-    for block in range(first, last):
-        words = _score(y, 0, rows, output, block, packed, scores, 0)
+    for block in range(share.first, share.last):
+        words = _score_block(layer, 0, rows, block, buffers.packed[thread], scores, 0)
         for row in range(rows):
-            top = _add_offsets(scores, 0, row, words, offsets, block * BLOCK, highest[row])
+            top = _add_offsets(scores, 0, row, words, layer.offsets, block * BLOCK, highest[row])
             if targets[row] // BLOCK == block:
-                target_scores[row] = scores[0, row, targets[row] % BLOCK]
-            _add_up(scores, 0, row, words, top, highest, sums)
-
-
-@kernel
-def softmax_scores(
-    y, first_row, rows, output, offsets, targets, first, last, packed, scores, tops, highest, sums, target_scores
-):  # fmt: skip
-    """exp(s − top) for all scores s of a thread's words and `rows` rows, scores (blocks, ·, ROW), with the tops
-    (blocks, ·); its part of their log Z, and the scores of the targets that it owns."""
-    highest[:rows] = NOTHING
-    sums[:rows] = 0
-    for block in range(first, last):
-        words = _score(y, first_row, rows, output, block, packed, scores, block)
-        for row in range(rows):
-            top = _add_offsets(scores, block, row, words, offsets, block * BLOCK, highest[row])
-            target = targets[first_row + row]
-            if target // BLOCK == block:
-                target_scores[row] = scores[block, row, target % BLOCK]
-            _add_up(scores, block, row, words, top, highest, sums)
-            tops[block, row] = top
+                buffers.target_scores[row] = scores[0, row, targets[row] % BLOCK]
+            _accumulate(scores, 0, row, words, top, highest, sums)
 
 
 @outlined
-def log_z(highest, sums, row):
-    """The threads' parts, (threads, N), together."""
+def softmax_scores(layer, targets, first_row, rows, share, buffers):
+    """Compute exp(s − top) for all scores s of a thread's words and `rows` rows, and what `log_normalizers` does."""
+    thread, normalizer, scores = share.thread, buffers.normalizer, buffers.scores
+    highest, sums = normalizer.highest[thread], normalizer.sums[thread]
+    highest[:rows] = LOWEST
+    sums[:rows] = 0
+    for block in range(share.first, share.last):
+        words = _score_block(layer, first_row, rows, block, normalizer.packed[thread], scores, block)
+        for row in range(rows):
+            top = _add_offsets(scores, block, row, words, layer.offsets, block * BLOCK, highest[row])
+            target = targets[first_row + row]
+            if target // BLOCK == block:
+                normalizer.target_scores[row] = scores[block, row, target % BLOCK]
+            _accumulate(scores, block, row, words, top, highest, sums)
+            buffers.tops[block, row] = top
+
+
+@outlined
+def _log_z(highest, sums, row):
+    """Combine the running sums of all threads, (threads, N) each."""
     top = highest[0, row]
     for thread in range(1, highest.shape[0]):
         top = max(top, highest[thread, row])
@@ -117,53 +137,89 @@ def log_z(highest, sums, row):
     return np.float64(top) + np.log(total)
 
 
-@kernel
-def softmax_gradients(
-    y, first_row, rows, parts, output, targets, first, last, scale, scores, tops, highest, sums, target_scores,
-    d_output, d_y, room,
-):  # fmt: skip
-    """What `softmax_scores` has left becomes gradients; d_output (V, ·) gets those of the rows of a thread's words,
-    added to what is there unless first_row is 0; d_y (rows, ·) its part of that of y. Returns the loss of its words.
+@outlined
+def _score_gradients(targets, first_row, log_z, block, words, buffers, scale):
+    """Turn what `softmax_scores` left of a block into gradients of scores; returns the loss of the block's targets.
 
-    parts: see `batch_parts`; those of `rows` rows, if these are not whole steps of the batch."""
-    width, batch = y.shape[1], parts[-1]
-    vectors = width * 2 // PANEL
-    panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
-    normalisers = np.empty(rows)
-    for row in range(rows):
-        normalisers[row] = log_z(highest, sums, row)
-    d_y[:rows] = 0
+    log_z: float64 (rows,).
+    """
+    scores, target_scores = buffers.scores, buffers.normalizer.target_scores
     loss = 0.0
-    for block in range(first, last):
+    for row in range(log_z.size):
+        factor = scale * np.float32(np.exp(np.float64(buffers.tops[block, row]) - log_z[row]))
+        for word in range(words):
+            scores[block, row, word] *= factor
+        target = targets[first_row + row]
+        if target // BLOCK == block:
+            loss += log_z[row] - np.float64(target_scores[row])
+            scores[block, row, target - block * BLOCK] -= scale
+    return loss
+
+
+@outlined
+def softmax_backward(layer, d_table, targets, rows, share, buffers, scale, reduction):
+    """Compute the gradients of a thread's words and its part of that of y; returns the loss of its targets.
+
+    rows: the first, and how many. d_table (V, ·): added to what is there unless the first row is 0. reduction: all rows
+    are one part, if they are not whole time steps of the batch.
+    """
+    (y, table, _), (first_row, count) = layer, rows
+    width, batch = y.shape[1], reduction.parts[-1]
+    vectors = width // LANES
+    panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
+    scores, d_y = buffers.scores.reshape(-1), buffers.d_y[share.thread]
+    log_z = np.empty(count)
+    for row in range(count):
+        log_z[row] = _log_z(buffers.normalizer.highest, buffers.normalizer.sums, row)
+    d_y[:count] = 0
+    loss = 0.0
+    for block in range(share.first, share.last):
         begin = block * BLOCK
-        words = min(BLOCK, output.shape[0] - begin)
-        for row in range(rows):
-            factor = scale * np.float32(np.exp(np.float64(tops[block, row]) - normalisers[row]))
-            for word in range(words):
-                scores[block, row, word] *= factor
-            target = targets[first_row + row]
-            if target // BLOCK == block:
-                loss += normalisers[row] - np.float64(target_scores[row])
-                scores[block, row, target - begin] -= scale
-        start = block * scores.shape[1] * ROW
-        multiply_transposed(
-            scores.reshape(-1), start, ROW, y.reshape(-1), first_row * width, width, PANEL,
-            d_output.reshape(-1), begin * width, width, PANEL, words, parts, batch,
-            rows // batch, panels, narrow, first_row > 0, room,
+        words = min(BLOCK, table.shape[0] - begin)
+        loss += _score_gradients(targets, first_row, log_z, block, words, buffers, scale)
+        start = block * buffers.scores.shape[1] * ROW
+        matmul_transposed(
+            Columns(scores, start, ROW),
+            Panels(y.reshape(-1), first_row * width, width, PANEL),
+            Panels(d_table.reshape(-1), begin * width, width, PANEL),
+            Extent(words, batch, count // batch, panels, narrow), reduction, first_row > 0,
         )  # fmt: skip
-        multiply(
-            scores.reshape(-1), start, ROW, 0, output.reshape(-1), begin * width, width, PANEL,
-            d_y.reshape(-1), 0, width, PANEL, rows, words, 1, panels, narrow, True,
+        matmul(
+            Rows(scores, start, ROW, 0),
+            Panels(table.reshape(-1), begin * width, width, PANEL),
+            Panels(d_y.reshape(-1), 0, width, PANEL),
+            Extent(count, words, 1, panels, narrow), True,
         )  # fmt: skip
     return loss
 
 
-@kernel
+@outlined
 def add_parts(parts, target, first_row, first, last):
-    """Rows `first` to `last`: the sum of the threads' parts (threads, rows, ·), to target[first_row:]."""
+    """Sum the threads' parts (threads, rows, ·) of rows `first` to `last` to target[first_row:]."""
     for row in range(first, last):
         for j in range(target.shape[1]):
             total = parts[0, row, j]
             for thread in range(1, parts.shape[0]):
                 total += parts[thread, row, j]
             target[first_row + row, j] = total
+
+
+@kernel
+def softmax_loss(layer, d_y, d_table, targets, buffers, scale, reduction, worker):
+    """The thread's part of the loss; gradients go to d_y (N, ·) and d_table (V, ·)."""
+    rows, at_once, scratch = targets.size, buffers.scores.shape[1], reduction.scratch.reshape(-1)
+    loss = 0.0
+    barrier_wait(worker)
+    for row in range(0, rows, at_once):
+        count = min(at_once, rows - row)
+        softmax_scores(layer, targets, row, count, worker.blocks, buffers)
+        barrier_wait(worker)
+        parts = reduction.parts if count == rows else np.array([0, count])
+        loss += softmax_backward(
+            layer, d_table, targets, (row, count), worker.blocks, buffers, scale, Reduction(parts, scratch)
+        )
+        barrier_wait(worker)
+        first, last = rows_of(count, worker)
+        add_parts(buffers.d_y, d_y, row, first, last)
+        barrier_wait(worker)
+    return loss

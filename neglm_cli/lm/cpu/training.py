@@ -1,72 +1,152 @@
-"""The arrays that a training needs, made for its settings."""
+"""A training step on the CPU: forward, loss, backward, optimizer step, as every thread of a team runs it."""
+
+import math
 
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays
-from neglm_cli.lm.cpu.arrays import Shares, Weights
-from neglm_cli.lm.cpu.batch_parts import part_of_rows
-from neglm_cli.lm.cpu.product import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK, ROW
-from neglm_cli.lm.cpu.step import Sampling, Training
+from neglm_cli.lm.cpu.arrays import BatchArrays, OptimizerState, StepConfig, ThreadPartition, Weights
+from neglm_cli.lm.cpu.gemm import PANEL, Reduction
+from neglm_cli.lm.cpu.losses import SoftmaxLoss, make_loss
+from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
+from neglm_cli.lm.cpu.step import (
+    backward,
+    carry_states,
+    forward,
+    gradient_norm,
+    sum_of_layer_squares,
+    sum_of_output_squares,
+    sum_of_row_squares,
+    transpose_layers,
+    update_layers,
+    update_output,
+)
+from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
+from neglm_cli.lm.cpu.threads import Team, Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.lm.settings import SHARED, SOFTMAX, TOKEN, Settings
+from neglm_cli.lm.settings import Settings
 
-SOFTMAX_ROOM = 1 << 24  # scores that are held at once, unless one row has more
-SAMPLED_ROWS = 64  # of which log Z is looked at while training
-
-
-def training_arrays(
-    shape: Shape, settings: Settings, parts: np.ndarray, weights: Weights, gradients: Weights, own: Shares,
-    noise_table: np.ndarray, offsets: np.ndarray,
-) -> Training:  # fmt: skip
-    threads, mode, count = settings.threads, settings.mode, len(parts) - 1
-    rows, k = settings.batch * settings.bptt, settings.k
-    shared = rows // settings.group_rows * k if mode == SHARED else 0
-    places = {SOFTMAX: 1, TOKEN: rows * k + rows, SHARED: count * shared + rows}[mode]
-    source_of = np.repeat(np.arange(rows), k + 1) if mode == TOKEN else np.zeros(places)
-    part_of = np.tile(part_of_rows(parts), settings.bptt)
-    places_part_of = np.repeat(part_of, k + 1) if mode == TOKEN else np.zeros(places)
-    sampling = _sampling(shape, settings, mode, shared, count, places, noise_table, offsets)
-    room = PANEL * max(*shape.inputs, shape.hidden, k if mode == SHARED else 0, BLOCK if mode == SOFTMAX else 0)
-    if mode == SOFTMAX:
-        gradients = gradients._replace(output=arrays.zeros(*weights.output.shape))
-    return Training(
-        weights,
-        gradients,
-        arrays.weights_like(weights, tables=settings.moments > 1),
-        arrays.weights_like(weights, tables=settings.moments > 0),
-        np.zeros((2, shape.words if settings.moments > 1 else 1), np.int32),
-        arrays.transposed(shape, own),
-        own,
-        arrays.states(shape, settings.batch, settings.bptt, sampling.source[:rows]),
-        arrays.way(shape, settings.batch, settings.bptt, own),
-        arrays.scoring(shape, rows if mode == SOFTMAX else SAMPLED_ROWS, threads),
-        arrays.touched(shape.words, rows, padded(shape.embedding), np.arange(rows), part_of, count, threads),
-        arrays.touched(shape.words, places, padded(shape.hidden + 1), source_of, places_part_of, count, threads),
-        sampling,
-        parts,
-        arrays.zeros(threads, 2, max(room, padded(shape.embedding), padded(shape.hidden + 1))),
-    )
+EMBEDDING, OUTPUT = range(2)  # the tables
+Rows = tuple[np.ndarray, np.ndarray]  # of a table: int32 (rows,), and their gradients
 
 
-def _sampling(
-    shape: Shape, settings: Settings, mode: int, shared: int, parts: int, places: int, table: np.ndarray,
-    offsets: np.ndarray,
-) -> Sampling:  # fmt: skip
-    """`shared`: how many shared noise words a minibatch has."""
-    rows, width, k = settings.batch * settings.bptt, padded(shape.hidden + 1), settings.k
-    panels = -(-k // PANEL)
-    blocks = -(-shape.words // BLOCK) if mode == SOFTMAX else 1
-    at_once = min(rows, max(1, SOFTMAX_ROOM // shape.words)) if mode == SOFTMAX else 1
-    return Sampling(
-        table,
-        offsets,
-        np.zeros(places, np.int32),
-        arrays.zeros(rows + parts * shared, width),
-        arrays.zeros(max(shared, 1), width),
-        arrays.zeros(max(shared // k, 1) * panels, width, PANEL),
-        arrays.zeros(rows if mode == SHARED else 1, panels * PANEL),
-        arrays.zeros(blocks, at_once, ROW),
-        arrays.zeros(blocks, at_once),
-        arrays.zeros(settings.threads, at_once, width),
-    )
+class Training:
+    """The arrays of a training, and its step. settings: those of this rank's rows of the batch."""
+
+    def __init__(
+        self, shape: Shape, settings: Settings, weights: Weights, gradients: Weights, parts: np.ndarray,
+        noise: np.ndarray, offsets: np.ndarray, team: Team, owned: ThreadPartition,
+    ) -> None:  # fmt: skip
+        threads, batch, steps = settings.threads, settings.batch, settings.bptt
+        self.shape, self.team = shape, team
+        self.weights, self.gradients = weights, gradients
+        self.loss = make_loss(shape, settings, parts, noise, offsets)
+        self.state = OptimizerState(
+            arrays.zeros_like(weights, tables=settings.moments > 1),
+            arrays.zeros_like(weights, tables=settings.moments > 0),
+            np.zeros((2, shape.words if settings.moments > 1 else 1), np.int32),
+        )
+        self.transposed = arrays.transposed_weights(shape, owned)
+        self.activations = arrays.activations(shape, batch, steps, self.loss.y)
+        self.buffers = arrays.backward_buffers(shape, batch, steps, owned)
+        self.embedding_gradients = arrays.embedding_gradients(shape, parts, steps, threads)
+        scratch = PANEL * max(*shape.inputs, shape.hidden)
+        scratch = max(scratch, self.loss.scratch, padded(shape.embedding), padded(shape.hidden + 1))
+        self.reductions = [Reduction(parts, arrays.zeros(2, scratch)) for _ in range(threads)]
+        exp_avg, exp_avg_sq = self.state.exp_avg, self.state.exp_avg_sq
+        self._moments = (
+            Moments(weights.embedding, exp_avg.embedding, exp_avg_sq.embedding),
+            Moments(weights.output, exp_avg.output, exp_avg_sq.output),
+        )
+        self._exact = settings.exact
+        self.transpose()
+
+    def step(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
+        """Train on one minibatch; returns the thread's part of the loss, and the norm of the whole gradient.
+
+        If the norm is NaN or infinite, nothing is updated.
+        """
+        loss, output_squares = self.forward_and_loss(batch, config, worker)
+        squares = output_squares + self.backward(batch, config, worker)
+        norm = gradient_norm(squares, self.buffers.squares, worker)
+        self.optimizer_step(
+            config, norm, _of_thread(self.embedding_gradients, worker), _of_thread(self.loss.gradients, worker), worker
+        )
+        return loss, norm
+
+    def forward_and_loss(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
+        """The thread's part of the loss, and of the squares of the output table's gradients."""
+        group_occurrences(batch.ids, self.embedding_gradients, self._parts(worker), worker)
+        self.loss.sample(batch, config, worker)
+        if self._exact:
+            self._flush(EMBEDDING, _of_thread(self.embedding_gradients, worker)[0], config)
+            self._flush(OUTPUT, _of_thread(self.loss.gradients, worker)[0], config)
+            synchronize(worker)
+        forward(self.weights, self.activations, batch, config, worker)
+        return self.loss.compute(
+            self.weights.output, self.buffers.d_y, batch, config, self.reductions[worker.thread], worker
+        )
+
+    def backward(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> float:
+        """Compute all other gradients; returns the thread's part of the sum of their squares."""
+        reduction = self.reductions[worker.thread]
+        squares = backward(
+            self.transposed, self.gradients, self.activations, self.buffers, batch, config, reduction, worker
+        )
+        return squares + gather_gradients(self.embedding_gradients, self.buffers.d_x[0], reduction, worker.thread)
+
+    def optimizer_step(self, config: StepConfig, norm: float, inputs: Rows, outputs: Rows, worker: Worker) -> None:
+        """Update the parameters that the thread owns, and carry the states to the next minibatch."""
+        if math.isfinite(norm):
+            update_layers(self.weights, self.gradients, self.state, self.transposed, config, norm, worker)
+            for table, (rows, gradients) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
+                update_rows(self._moments[table], rows, gradients, self.state.last_update_step[table], config, norm)
+            if isinstance(self.loss, SoftmaxLoss):
+                update_output(self._moments[OUTPUT], self.loss.dense_gradients, config, norm, worker)
+            carry_states(self.activations, config.batch * config.steps, config.batch, worker)
+
+    def apply_reduced_gradients(self, config: StepConfig, inputs: Rows, outputs: Rows, worker: Worker) -> float:
+        """Update by the gradients of all ranks; returns their norm. inputs, outputs: rows of the tables that any rank
+        has touched."""
+        inputs, outputs = _share_of(inputs, worker), _share_of(outputs, worker)
+        squares = sum_of_layer_squares(self.gradients, worker)
+        for _, gradients in (inputs, outputs):
+            squares = sum_of_row_squares(squares, gradients)
+        if isinstance(self.loss, SoftmaxLoss):
+            squares += sum_of_output_squares(self.loss.dense_gradients, worker)
+        norm = gradient_norm(squares, self.buffers.squares, worker)
+        if self._exact and math.isfinite(norm):
+            for table, (rows, _) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
+                self._flush(table, rows, config)  # those that this rank did not touch
+        self.optimizer_step(config, norm, inputs, outputs, worker)
+        return norm
+
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
+        """Bring all rows up to date, after `step` steps."""
+        if self._exact:
+            everything = np.arange(self.shape.words, dtype=np.int32)
+            for table in (EMBEDDING, OUTPUT):
+                flush_lazy_updates(self._moments[table], self.state.last_update_step[table], everything, step + 1, rate)
+
+    def transpose(self) -> None:
+        """Make the transposed copies of the weights, after they have changed."""
+        self.team.results(transpose_layers, self.weights, self.transposed)
+
+    def _flush(self, table: int, rows: np.ndarray, config: StepConfig) -> None:
+        flush_lazy_updates(self._moments[table], self.state.last_update_step[table], rows, config.step, config.rate)
+
+    def _parts(self, worker: Worker) -> int:
+        return len(self.reductions[worker.thread].parts) - 1
+
+
+def _of_thread(gradients: SparseGradients, worker: Worker) -> Rows:
+    """The rows that the thread owns, and their gradients."""
+    count = gradients.counts[worker.thread, 0]
+    return gradients.rows[worker.thread, :count], gradients.values[worker.thread, :count]
+
+
+def _share_of(rows: Rows, worker: Worker) -> Rows:
+    """A thread's share of a list of rows."""
+    total = len(rows[0])
+    share = slice(total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads)
+    return rows[0][share], rows[1][share]

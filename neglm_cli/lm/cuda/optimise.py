@@ -1,4 +1,4 @@
-"""The optimisers; the mathematics is in `lm.cpu.optimise`. The norm that gradients are clipped by stays on the GPU."""
+"""The optimizers; the mathematics is in `lm.cpu.optimizer`. The norm that gradients are clipped by stays on the GPU."""
 
 import math
 
@@ -8,7 +8,7 @@ from numba import float64
 from neglm_cli.lm.cuda.functions import ONE, inlined
 from neglm_cli.lm.cuda.gpu import DOUBLES, FLOATS, IDS, MATRIX, REAL, WHOLE, cuda, kernel
 from neglm_cli.lm.cuda.rows import FOUND
-from neglm_cli.lm.optimisers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD
+from neglm_cli.lm.optimizers import ADAGRAD, ADAM, BETA1, BETA2, FORGOTTEN, SGD
 
 THREADS = 256  # at most, and a power of 2
 LOSS, NORM = range(2)  # of a minibatch's record
@@ -107,7 +107,7 @@ def move_rows(kind, p, rows, found, counts, g, m, v, moved, record, clip, rate, 
 
 @kernel(*(MATRIX,) * 3, IDS, IDS, IDS, WHOLE, float64, REAL, threads=128)
 def catch_up(p, m, v, moved, rows, found, step, rate, epsilon):
-    """The steps of Adam that rows have missed, before `step`: see `lm.cpu.optimise.catch_up`."""
+    """The steps of Adam that rows have missed, before `step`: see `lm.cpu.optimizer.flush_lazy_updates`."""
     for slot in range(cuda.blockIdx.x, found[FOUND], cuda.gridDim.x):
         row = rows[slot]
         last = np.int64(moved[row])

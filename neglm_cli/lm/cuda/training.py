@@ -10,7 +10,7 @@ from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.product import Multiplier, Part
 from neglm_cli.lm.cuda.together import Together, Touched
 from neglm_cli.lm.device import Minibatch
-from neglm_cli.lm.optimisers import EPSILON, KINDS, rate_of
+from neglm_cli.lm.optimizers import EPSILON, KINDS, step_rate
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import SHARED, SOFTMAX, Settings
 from neglm_cli.scale.ranks import ALONE, Ranks
@@ -232,7 +232,7 @@ class Training:
             numbers,
         )  # fmt: skip
         kind = KINDS[settings.optimizer]
-        how = (self.record, settings.clip, rate_of(kind, rate, step), EPSILON)
+        how = (self.record, settings.clip, step_rate(kind, rate, step), EPSILON)
         gpu.launch(
             optimise.move_rows, self._blocks(self._places), kind, values.flat_table, touched.rows, touched.found,
             self._counts, touched.gradients, means.flat_table, squares.flat_table, self.moved, *how, step,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.lm.cpu.batch_parts import PARTS, batch_parts, part_of_rows
-from neglm_cli.lm.cpu.product import PANEL, multiply_transposed
+from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, matmul_transposed
 from neglm_cli.scale.ranks import add_in_pairs, shares
 
 INPUTS = 7
@@ -17,10 +17,11 @@ INPUTS = 7
 def summed(a: np.ndarray, b: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """The product of A (steps, batch, INPUTS), transposed, and B (steps, batch, PANEL)."""
     steps, batch = a.shape[:2]
-    c, room = np.empty((INPUTS, PANEL), np.float32), np.empty(2 * INPUTS * PANEL, np.float32)
-    multiply_transposed(
-        np.ascontiguousarray(a).reshape(-1), 0, INPUTS, np.ascontiguousarray(b).reshape(-1), 0, PANEL, 0,
-        c.reshape(-1), 0, PANEL, 0, INPUTS, parts, batch, steps, 1, False, False, room,
+    c, scratch = np.empty((INPUTS, PANEL), np.float32), np.empty(2 * INPUTS * PANEL, np.float32)
+    matmul_transposed(
+        Columns(np.ascontiguousarray(a).reshape(-1), 0, INPUTS),
+        Panels(np.ascontiguousarray(b).reshape(-1), 0, PANEL, 0),
+        Panels(c.reshape(-1), 0, PANEL, 0), Extent(INPUTS, batch, steps, 1, False), Reduction(parts, scratch), False,
     )  # fmt: skip
     return c
 

@@ -1,4 +1,4 @@
-"""Noise words follow p_α, and are a function of their place."""
+"""Noise words follow p_α, and are a function of their position."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ KEY = np.uint64(77)
 def drawn(positions: np.ndarray, k: int, alpha: float = 1.0, key: np.uint64 = KEY) -> np.ndarray:
     words = np.full((len(positions), k + 1), -1, np.int32)
     table = alias_table(probabilities(COUNTS, alpha))
-    draw_noise(table, key, positions.astype(np.uint64), words, k, 0, len(positions))
-    assert (words[:, k] == -1).all()  # the place of the word that stands in the text
+    draw_noise(table, key, positions.astype(np.uint64), words[:, :k], 0, len(positions))
+    assert (words[:, k] == -1).all()  # where the target goes
     return words[:, :k]
 
 
 @pytest.mark.parametrize("alpha", [0.75, 1.0])
 def test_words_come_as_often_as_told(alpha: float) -> None:
-    """Over all, for each of the k, and at a place that is far in a corpus."""
+    """Over all, for each of the k, and far into a corpus."""
     expected = probabilities(COUNTS, alpha)
     near, far = drawn(np.arange(20_000), 10, alpha), drawn(np.arange(20_000) + 2**40, 10, alpha)
     for words in (near, far, *near.T):
@@ -29,17 +29,17 @@ def test_words_come_as_often_as_told(alpha: float) -> None:
         assert chisquare(found, expected * words.size).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("places", [(0, 0, 0, 1), (0, 0, 1, 0), (0, 3, 1, 2)])
-def test_words_are_independent(places: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize("indices", [(0, 0, 0, 1), (0, 0, 1, 0), (0, 3, 1, 2)])
+def test_words_are_independent(indices: tuple[int, int, int, int]) -> None:
     """Those of one position, and those of its neighbours."""
-    row, i, other_row, other_i = places
+    row, i, other_row, other_i = indices
     words = np.minimum(drawn(np.arange(50_000), 5), 7)  # rare words together
     pairs = np.zeros((8, 8), np.int64)
     np.add.at(pairs, (words[row:-1, i], words[other_row : len(words) - 1 + other_row - row, other_i]), 1)
     assert chi2_contingency(pairs).pvalue > 1e-4
 
 
-def test_the_same_place_and_key_give_the_same_words() -> None:
+def test_the_same_position_and_key_give_the_same_words() -> None:
     """Whatever the row, the rows around it, and k."""
     words = drawn(np.arange(100), 12)
     order = np.random.default_rng(0).permutation(100)
@@ -48,7 +48,7 @@ def test_the_same_place_and_key_give_the_same_words() -> None:
     np.testing.assert_array_equal(drawn(np.array([8, 8]), 12), words[[8, 8]])
 
 
-def test_other_places_and_keys_give_other_words() -> None:
+def test_other_positions_and_keys_give_other_words() -> None:
     words = drawn(np.arange(100), 20)
     assert len(np.unique(words, axis=0)) == 100
     assert not (drawn(np.arange(100), 20, key=np.uint64(78)) == words).all(axis=1).any()
@@ -57,6 +57,6 @@ def test_other_places_and_keys_give_other_words() -> None:
 def test_only_rows_that_are_named() -> None:
     words = np.full((10, 4), -1, np.int32)
     table = alias_table(probabilities(COUNTS, 1.0))
-    draw_noise(table, KEY, np.arange(10, dtype=np.uint64), words, 4, 3, 6)
+    draw_noise(table, KEY, np.arange(10, dtype=np.uint64), words, 3, 6)
     np.testing.assert_array_equal(words[3:6], drawn(np.arange(3, 6), 4))
     assert (words[[0, 1, 2, 6, 7, 8, 9]] == -1).all()

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.cpu.optimise import catch_up
+from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates
 from neglm_cli.lm.cuda import optimise
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.optimisers import EPSILON, FORGOTTEN, KINDS, rate_of
+from neglm_cli.lm.optimizers import EPSILON, FORGOTTEN, KINDS, step_rate
 
 ROWS, WIDTH = 6, 5
 RATE = 0.05
@@ -50,7 +50,7 @@ class Table:
 
     def how(self, norm: float) -> tuple[Any, ...]:
         record = self.gpu.upload(np.array([np.nan, norm]))
-        return record, min(self.clip, 1e30), rate_of(KINDS[self.kind], RATE, self.step), EPSILON
+        return record, min(self.clip, 1e30), step_rate(KINDS[self.kind], RATE, self.step), EPSILON
 
     def move(self, rows: list[int], norm: float | None = None) -> np.ndarray:
         """One step, with gradients for some rows; returns their counts, which were not zero before."""
@@ -154,6 +154,6 @@ def test_nothing_moves_any_more_long_after(gpu: Gpu, missed: int) -> None:
     p, m, v, moved = (gpu.download(array).copy() for array in (table.p, table.m, table.v, table.moved))
     step = 2 + missed
     table.catch_up([2, 1], step)
-    catch_up(p, m, v, moved, np.array([2, 1], np.int32), 2, step, RATE, EPSILON)
+    flush_lazy_updates(Moments(p, m, v), moved, np.array([2, 1], np.int32), step, RATE)
     for found, expected in ((table.p, p), (table.m, m), (table.v, v), (table.moved, moved)):
         np.testing.assert_allclose(gpu.download(found), expected, rtol=1e-5, atol=1e-30)

@@ -1,4 +1,4 @@
-"""The optimisers' names and numbers, the same on all devices. What they do is in `lm.cpu.optimise`."""
+"""The optimizers: names and constants that every backend shares."""
 
 import math
 
@@ -13,8 +13,8 @@ FORGOTTEN = 300  # steps after which nothing is left of Adam's means: 0.9^300 = 
 
 
 @register_jitable
-def rate_of(kind, rate, step):
-    """The learning rate of a step: rate_t for Adam."""
+def step_rate(kind, rate, step):
+    """The learning rate of a step, with Adam's bias correction."""
     if kind == ADAM:
         rate *= math.sqrt(1 - np.float64(BETA2) ** step) / (1 - np.float64(BETA1) ** step)
     return np.float32(rate)

@@ -1,102 +1,105 @@
-"""Rows of tables: words and their gradients find together, and dropout is a function of its place."""
+"""Tables: every occurrence of a word adds to its gradient, and dropout masks are a function of the position."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from neglm_cli.lm.cpu.arrays import Touched, touched
-from neglm_cli.lm.cpu.rows import drop, gather, group, look_up
+from neglm_cli.lm.cpu.arrays import sparse_gradients
+from neglm_cli.lm.cpu.gemm import Reduction
+from neglm_cli.lm.cpu.tables import Dropout, SparseGradients, dropout, gather_gradients, group_occurrences, lookup
 
 WORDS = 40
 DROPPED = 0.3
-LIMIT = round(DROPPED * 65536)
+THRESHOLD = round(DROPPED * 65536)
 KEY = np.uint64(12345)
 
 
+class Worker(NamedTuple):
+    thread: int
+    threads: int
+
+
 def grouped(
-    words: np.ndarray, vocabulary: int, threads: int, width: int, source_of: np.ndarray, parts: int = 1
-) -> Touched:
-    """Places belong to parts in turn."""
-    part_of = np.arange(len(words)) % parts
-    room = touched(vocabulary, len(words), width, source_of, part_of, parts, threads)
+    words: np.ndarray, vocabulary: int, threads: int, width: int, source: np.ndarray, parts: int = 1
+) -> SparseGradients:
+    """Occurrences belong to parts in turn."""
+    sparse = sparse_gradients(vocabulary, width, source, np.arange(len(words)) % parts, parts, threads)
     for thread in range(threads):
-        group(
-            words, room.part_of, parts, room.slot_of, room.distinct[thread], room.ends[thread], room.order[thread],
-            room.found[thread], thread, threads,
-        )  # fmt: skip
-    return room
+        group_occurrences(words, sparse, parts, Worker(thread, threads))
+    return sparse
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-@pytest.mark.parametrize("places", [1, 10, 500])
+@pytest.mark.parametrize("occurrences", [1, 10, 500])
 @pytest.mark.parametrize("parts", [1, 2, 4])
-def test_a_word_is_found_by_one_thread_at_all_its_places(threads: int, places: int, parts: int) -> None:
-    words = np.random.default_rng(places).integers(0, WORDS, places).astype(np.int32)
-    room = grouped(words, WORDS, threads, 16, np.zeros(places), parts)
+def test_one_thread_finds_all_occurrences_of_a_word(threads: int, occurrences: int, parts: int) -> None:
+    words = np.random.default_rng(occurrences).integers(0, WORDS, occurrences).astype(np.int32)
+    sparse = grouped(words, WORDS, threads, 16, np.zeros(occurrences), parts)
     found = []
     for thread in range(threads):
         start = 0
-        for slot in range(room.found[thread, 0]):
-            word = room.distinct[thread][slot]
+        for slot in range(sparse.counts[thread, 0]):
+            word = sparse.rows[thread][slot]
             found.append(word)
             for part in range(parts):
-                end = room.ends[thread][slot * parts + part]
-                expected = np.flatnonzero((words == word) & (np.arange(places) % parts == part))
-                np.testing.assert_array_equal(room.order[thread][start:end], expected)
+                end = sparse.ends[thread][slot * parts + part]
+                expected = np.flatnonzero((words == word) & (np.arange(occurrences) % parts == part))
+                np.testing.assert_array_equal(sparse.order[thread][start:end], expected)
                 start = end
     assert sorted(found) == np.unique(words).tolist()
-    assert (room.slot_of == -1).all()
+    assert (sparse.slot == -1).all()
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_have_words_of_all_frequencies(threads: int) -> None:
-    """Of any words that follow each other each has its share, or nearly so."""
+    """Each thread has about its share of any words of neighboring ranks."""
     for first in (0, 70, 900):
         words = np.arange(first, first + 10 * threads, dtype=np.int32)
-        room = grouped(words, 1000, threads, 16, np.zeros(len(words)))
-        assert (abs(room.found[:, 0] - 10) <= 2).all()
+        sparse = grouped(words, 1000, threads, 16, np.zeros(len(words)))
+        assert (abs(sparse.counts[:, 0] - 10) <= 2).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_gradients_of_a_word_are_added_up(threads: int, parts: int) -> None:
-    """Again with other words in the same room: nothing is left of the first."""
-    places, rows, width = 300, 50, 32
+    """Again with other factors in the same arrays: nothing is left of the first."""
+    occurrences, rows, width = 300, 50, 32
     random = np.random.default_rng(threads)
     source = random.standard_normal((rows, width)).astype(np.float32)
-    source_of = random.integers(0, rows, places)
-    words = random.integers(0, WORDS, places).astype(np.int32)
-    room = grouped(words, WORDS, threads, width, source_of, parts)
-    sums = np.full((2, width + 3), np.nan, np.float32)
+    source_rows = random.integers(0, rows, occurrences)
+    words = random.integers(0, WORDS, occurrences).astype(np.int32)
+    sparse = grouped(words, WORDS, threads, width, source_rows, parts)
+    reduction = Reduction(np.zeros(parts + 1, np.int64), np.full((2, width + 3), np.nan, np.float32))
     for _ in range(2):
-        factors = random.standard_normal(places).astype(np.float32)
+        sparse.factors[:] = random.standard_normal(occurrences)
         expected = np.zeros((WORDS, width))
-        np.add.at(expected, words, factors[:, None].astype(np.float64) * source[source_of])
+        np.add.at(expected, words, sparse.factors[:, None].astype(np.float64) * source[source_rows])
         found, squares = np.zeros((WORDS, width)), 0.0
         for thread in range(threads):
-            count = room.found[thread, 0]
-            squares += gather(
-                count, parts, room.ends[thread], room.order[thread], factors, source, room.source_of,
-                room.gradients[thread], sums,
-            )  # fmt: skip
-            found[room.distinct[thread][:count]] += room.gradients[thread][:count]
+            squares += gather_gradients(sparse, source, reduction, thread)
+            count = sparse.counts[thread, 0]
+            found[sparse.rows[thread][:count]] += sparse.values[thread][:count]
         np.testing.assert_allclose(found, expected, atol=1e-5)
         assert squares == pytest.approx((expected**2).sum(), rel=1e-5)
 
 
-def test_look_up() -> None:
+def test_lookup() -> None:
     random = np.random.default_rng(0)
     table, ids = random.standard_normal((WORDS, 16)).astype(np.float32), random.integers(0, WORDS, 9)
     x = np.full((9, 16), -1, np.float32)
-    look_up(table, ids, x, 2, 7)
+    lookup(table, ids, x, 2, 7)
     np.testing.assert_array_equal(x[2:7], table[ids[2:7]])
     assert (x[:2] == -1).all()
     assert (x[7:] == -1).all()
 
 
-def dropped_from(source: np.ndarray, positions: np.ndarray, key: np.uint64 = KEY, limit: int = LIMIT) -> np.ndarray:
+def dropped_from(
+    source: np.ndarray, positions: np.ndarray, key: np.uint64 = KEY, threshold: int = THRESHOLD
+) -> np.ndarray:
     """All units of all rows."""
     target = np.full_like(source, np.nan)
-    drop(source, target, source.shape[1], positions, key, limit, 0, len(source))
+    dropout(source, target, source.shape[1], Dropout(positions, key, threshold), 0, len(source))
     return target
 
 
@@ -110,7 +113,7 @@ def test_units_are_dropped_as_often_as_told(units: int) -> None:
     """Each of them, and in each row; what is left makes up for it."""
     rows = 20_000
     found = mask(rows, units)
-    rate = LIMIT / 65536
+    rate = THRESHOLD / 65536
     np.testing.assert_array_equal(np.unique(found), np.array([0, 1 / (1 - rate)], np.float32))
     for axis, of in ((0, rows), (1, units), (None, rows * units)):
         deviation = np.sqrt(rate * (1 - rate) / of)
@@ -119,7 +122,7 @@ def test_units_are_dropped_as_often_as_told(units: int) -> None:
 
 
 def test_units_are_dropped_one_by_one() -> None:
-    """Not four at once, though they share their random bits; nor neighbouring rows."""
+    """Not four at once, though they share their random bits; nor neighboring rows."""
     left = mask(20_000, 12) > 0
     among_units = np.corrcoef(left.T)
     among_rows = [np.corrcoef(left[:-1, unit], left[1:, unit])[0, 1] for unit in range(12)]
@@ -129,7 +132,7 @@ def test_units_are_dropped_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("units", [3, 4, 9, 30])
-def test_the_same_place_and_key_give_the_same_mask(units: int) -> None:
+def test_the_same_position_and_key_give_the_same_mask(units: int) -> None:
     """Whatever the row and what is dropped from: values, and later their gradients."""
     random = np.random.default_rng(units)
     values, gradients = random.standard_normal((2, 50, units)).astype(np.float32) + 10
@@ -140,7 +143,7 @@ def test_the_same_place_and_key_give_the_same_mask(units: int) -> None:
     np.testing.assert_array_equal(mask(50, units + 2)[:, :units], mask(50, units))
 
 
-def test_other_places_and_keys_give_other_masks() -> None:
+def test_other_positions_and_keys_give_other_masks() -> None:
     for other in (mask(50, 30, first=50), mask(50, 30, key=np.uint64(12346))):
         agreeing = (mask(50, 30) == other).mean()
         assert agreeing == pytest.approx(DROPPED**2 + (1 - DROPPED) ** 2, abs=0.08)
@@ -148,15 +151,15 @@ def test_other_places_and_keys_give_other_masks() -> None:
 
 def test_nothing_is_dropped() -> None:
     source = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
-    np.testing.assert_array_equal(dropped_from(source, np.arange(5, dtype=np.uint64), limit=0), source)
+    np.testing.assert_array_equal(dropped_from(source, np.arange(5, dtype=np.uint64), threshold=0), source)
 
 
-@pytest.mark.parametrize("limit", [0, LIMIT])
+@pytest.mark.parametrize("threshold", [0, THRESHOLD])
 @pytest.mark.parametrize("units", [5, 8])
-def test_other_rows_and_units_stay(units: int, limit: int) -> None:
+def test_other_rows_and_units_stay(units: int, threshold: int) -> None:
     source = np.ones((6, 16), np.float32)
     target = np.full((6, 16), -1, np.float32)
-    drop(source, target, units, np.arange(6, dtype=np.uint64), KEY, limit, 2, 4)
+    dropout(source, target, units, Dropout(np.arange(6, dtype=np.uint64), KEY, threshold), 2, 4)
     written = np.zeros((6, 16), bool)
     written[2:4, :units] = True
     np.testing.assert_array_equal(target != -1, written)
@@ -164,5 +167,5 @@ def test_other_rows_and_units_stay(units: int, limit: int) -> None:
 
 def test_in_place() -> None:
     array = np.ones((6, 10), np.float32)
-    drop(array, array, 10, np.arange(6, dtype=np.uint64), KEY, LIMIT, 0, 6)
+    dropout(array, array, 10, Dropout(np.arange(6, dtype=np.uint64), KEY, THRESHOLD), 0, 6)
     np.testing.assert_array_equal(array, mask(6, 10))

@@ -1,37 +1,80 @@
-"""Products of matrices, C = A·B or C += A·B, in float32: the bulk of the work of a language model.
+"""Matrix products, C = A·B or C += A·B, in float32: the bulk of the work of a language model.
 
-Columns of B and C come in panels of PANEL. A tile, a few rows of one panel of C, stays in registers while A and B go
-by: every step reads one row of the panel of B, and one number of each row of A. BLAS does this, too; but it copies B
-into panels each time, has threads of its own, and is slow for the few rows that a step of an LSTM has.
+Columns of B and C come in panels of PANEL. A tile, a few rows of one panel of C, stays in registers while A and B
+stream past: each inner step loads one row of the panel of B and broadcasts one value of each row of A. BLAS does this,
+too, but it repacks B at every call, has threads of its own, and is slow for the few rows of an LSTM time step.
 
-Arrays are flat. Where a matrix lies is said by strides, counted in numbers, so that one product serves all layouts:
+Operands are views of flat arrays, so that one product serves every layout. Strides count values:
 
-    B[k, j] is b[b_start + (j // PANEL)·b_panel + k·b_step + j % PANEL]
-    C[i, j] is c[c_start + (j // PANEL)·c_panel + i·c_row + j % PANEL]
+    Rows    A[i, k] is data[start + i·row + (k // inner)·block + k % inner]
+    Columns A[i, k] is data[start + k·row + i], A read transposed
+    Panels  B[k, j] and C[k, j] are data[start + (j // PANEL)·panel + k·row + j % PANEL]
 
-    multiply             A[i, k] is a[a_start + i·a_stride + (k // steps)·a_block + k % steps]
-    multiply_transposed  A[i, k] is a[a_start + k·a_stride + i]
-
-The second one adds up rows of a minibatch, and does so in an order that `batch_parts` says.
+`matmul_transposed` sums over the rows of a minibatch in the order that `batch_parts` fixes.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from neglm_cli.kernels import outlined
+from neglm_cli.kernels import inlined, outlined
 from neglm_cli.simd import LANES, Code, constant, integer, vector
 
 PANEL = 2 * LANES  # columns: two machine vectors
 SIZES = (10, 5, 2, 1) if LANES == 16 else (5, 2, 1)  # rows of a tile; the largest leaves few registers free
 MOST_ROWS = SIZES[0]
-UNROLLED, UNROLLED_ACROSS = 4, 5  # steps; a batch of 20 has parts of 5 rows
-KEPT = 1 << 17  # numbers of A that stay in a core's second cache while panels of B go by
-KEPT_STEPS = 100  # rows of a panel of B that stay in its first one
+UNROLLED, UNROLLED_ACROSS = 4, 5  # inner steps; a batch of 20 has parts of 5 rows
+L2_VALUES = 1 << 17  # values of A that stay in a core's L2 cache while panels of B stream past
+L1_ROWS = 100  # rows of a panel of B that stay in its L1 cache
+
+
+class Rows(NamedTuple):
+    """A matrix that is read row by row, in blocks of columns."""
+
+    data: np.ndarray  # float32, flat
+    start: int
+    row: int  # stride of rows
+    block: int  # stride of blocks
+
+
+class Columns(NamedTuple):
+    """A matrix that is read column by column: the transpose of what lies in memory."""
+
+    data: np.ndarray  # float32, flat
+    start: int
+    row: int  # stride of rows in memory
+
+
+class Panels(NamedTuple):
+    """A matrix whose columns lie in panels."""
+
+    data: np.ndarray  # float32, flat
+    start: int
+    row: int  # stride of rows
+    panel: int  # stride of panels
+
+
+class Extent(NamedTuple):
+    """The size of a product: the inner dimension has `blocks` blocks of `inner` steps."""
+
+    rows: int
+    inner: int
+    blocks: int
+    panels: int
+    narrow: bool  # whether the last panel has a single vector of columns
+
+
+class Reduction(NamedTuple):
+    """How a sum over the rows of a minibatch is ordered, and scratch for it."""
+
+    parts: np.ndarray  # int64: see `batch_parts`
+    scratch: np.ndarray  # float32, flat: 2·PANEL values for each row of the result
+
 
 ARGUMENTS = (
     "rows", "wide", "a", "a_start", "a_stride", "a_block", "b", "b_start", "b_step", "b_block", "c", "c_start", "c_row",
@@ -40,28 +83,38 @@ ARGUMENTS = (
 
 
 def _tile(across: bool) -> Any:
-    """An intrinsic: C (+)= A·B for one tile, over `blocks` blocks of `steps` steps. `rows` is one of SIZES, and the
-    panel has two vectors if it is `wide`, else one. `across` if A is read transposed."""
+    """Make an intrinsic that computes one tile, C (+)= A·B; `across` if A is read transposed.
+
+    tile(a, b, c, size, accumulate): a and c start at the tile, b at its panel; their last stride is from block to
+    block. size: (rows, one of SIZES; whether the panel has two vectors; inner steps; blocks).
+    """
 
     @intrinsic
-    def tile(
-        typingctx, rows, wide, a, a_start, a_stride, a_block, b, b_start, b_step, b_block, c, c_start, c_row, steps,
-        blocks, accumulate,
-    ):  # fmt: skip
-        kinds = {"a": a, "b": b, "c": c, "wide": types.boolean, "accumulate": types.boolean}
-        signature = types.void(*(kinds.get(name, types.int64) for name in ARGUMENTS))
+    def tile(typingctx, a, b, c, size, accumulate):
+        signature = types.void(a, b, c, size, types.boolean)
 
         def codegen(context, builder, signature, args):
+            (a, a_start, a_row, a_block), (b, b_start, b_row, b_block), (c, c_start, c_row, _) = (
+                _unpacked(context, builder, kind, value)
+                for kind, value in zip(signature.args[:3], args[:3], strict=True)
+            )
+            rows, wide, inner, blocks = cgutils.unpack_tuple(builder, args[3])
             given = [
-                context.make_array(kinds[name])(context, builder, value).data if name in "abc" else value
-                for name, value in zip(ARGUMENTS, args, strict=True)
-            ]
+                rows, wide, a, a_start, a_row, a_block, b, b_start, b_row, b_block, c, c_start, c_row, inner, blocks,
+                args[4],
+            ]  # fmt: skip
             builder.call(_tile_function(builder.module, given, across), given)
             return context.get_dummy_value()
 
         return signature, codegen
 
     return tile
+
+
+def _unpacked(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    """The data pointer of an operand, and its strides."""
+    array, *strides = cgutils.unpack_tuple(builder, value)
+    return [context.make_array(kind[0])(context, builder, array).data, *strides]
 
 
 def _tile_function(module: Any, given: list[Any], across: bool) -> Any:
@@ -163,100 +216,89 @@ _along, _across = _tile(across=False), _tile(across=True)
 
 
 @outlined
-def multiply(
-    a, a_start, a_stride, a_block, b, b_start, b_step, b_panel, c, c_start, c_row, c_panel,
-    rows, steps, blocks, panels, narrow, accumulate,
-):  # fmt: skip
-    """C (+)= A·B for `rows` rows and `panels` panels, the last of which has one vector of columns if it is `narrow`."""
-    at_once = max(KEPT // max(steps * blocks, 1) // MOST_ROWS, 1) * MOST_ROWS
-    for first in range(0, rows, at_once):
-        end = min(first + at_once, rows)
-        for panel in range(panels):
-            wide = not (narrow and panel == panels - 1)
-            b_first, c_first = b_start + panel * b_panel, c_start + panel * c_panel
+def matmul(a, b, c, extent, accumulate):
+    """C (+)= A·B. a: Rows; b, c: Panels; extent: Extent."""
+    at_once = max(L2_VALUES // max(extent.inner * extent.blocks, 1) // MOST_ROWS, 1) * MOST_ROWS
+    for first in range(0, extent.rows, at_once):
+        end = min(first + at_once, extent.rows)
+        for panel in range(extent.panels):
+            wide = not (extent.narrow and panel == extent.panels - 1)
+            b_panel = Panels(b.data, b.start + panel * b.panel, b.row, extent.inner * b.row)
+            c_start = c.start + panel * c.panel
             i = first
             while i < end:
-                size = _size(end - i)
+                size = _tile_rows(end - i)
                 _along(
-                    size, wide, a, a_start + i * a_stride, a_stride, a_block, b, b_first, b_step, steps * b_step,
-                    c, c_first + i * c_row, c_row, steps, blocks, accumulate,
+                    Rows(a.data, a.start + i * a.row, a.row, a.block), b_panel,
+                    Panels(c.data, c_start + i * c.row, c.row, 0), (size, wide, extent.inner, extent.blocks),
+                    accumulate,
                 )  # fmt: skip
                 i += size
 
 
 @outlined
-def multiply_transposed(
-    a, a_start, a_stride, b, b_start, b_step, b_panel, c, c_start, c_row, c_panel,
-    rows, parts, batch, blocks, panels, narrow, accumulate, room,
-):  # fmt: skip
-    """The same with A transposed: `rows` is how many columns of it there are. The rows of A are `blocks` steps of a
-    batch, of which some parts are added up; see `batch_parts`. room: for 2·rows·PANEL numbers."""
-    count = parts.size - 1
-    for panel in range(panels):
-        wide = not (narrow and panel == panels - 1)
-        b_first, c_first = b_start + panel * b_panel, c_start + panel * c_panel
+def matmul_transposed(a, b, c, extent, reduction, accumulate):
+    """C (+)= Aᵀ·B, summed over the rows of a minibatch part by part.
+
+    a: Columns; b, c: Panels. extent: `rows` columns of A; `inner` rows of the batch, of which some parts are summed;
+    `blocks` time steps.
+    """
+    parts, scratch = reduction
+    count, rows = parts.size - 1, extent.rows
+    for panel in range(extent.panels):
+        wide = not (extent.narrow and panel == extent.panels - 1)
+        b_panel = Panels(b.data, b.start + panel * b.panel, b.row, 0)
+        c_panel = Panels(c.data, c.start + panel * c.panel, c.row, 0)
         for pair in range(0, count, 2):
             first = pair == 0
-            total, start, row = (c, c_first, c_row) if first else (room, rows * PANEL, PANEL)
-            _add_part(
-                a, a_start, a_stride, b, b_first, b_step, parts, pair, batch, blocks, total, start, row, rows, wide,
-                accumulate and first,
-            )  # fmt: skip
+            total = c_panel if first else Panels(scratch, rows * PANEL, PANEL, 0)
+            _sum_part(a, b_panel, total, extent, (parts[pair], parts[pair + 1]), wide, accumulate and first)
             if pair + 1 < count:
-                _add_part(
-                    a, a_start, a_stride, b, b_first, b_step, parts, pair + 1, batch, blocks, room, 0, PANEL, rows,
-                    wide, False,
-                )  # fmt: skip
-                _add_tiles(room, 0, total, start, row, rows, wide)
+                part = Panels(scratch, 0, PANEL, 0)
+                _sum_part(a, b_panel, part, extent, (parts[pair + 1], parts[pair + 2]), wide, False)
+                _add_panel(part, total, rows, wide)
             if not first:
-                _add_tiles(room, start, c, c_first, c_row, rows, wide)
+                _add_panel(total, c_panel, rows, wide)
 
 
 @outlined
-def _add_part(
-    a, a_start, a_stride, b, b_start, b_step, parts, part, batch, blocks, c, c_start, c_row, rows, wide, accumulate
-):  # fmt: skip
-    """One panel's sum over one part of the batch."""
-    begin = parts[part]
-    steps = parts[part + 1] - begin
-    pieces = max(-(-steps // KEPT_STEPS), 1)
+def _sum_part(a, b, c, extent, part, wide, accumulate):
+    """Sum one panel over one part of the batch. part: its first row, and the end."""
+    batch, blocks, rows = extent.inner, extent.blocks, extent.rows
+    begin, end = part
+    steps = end - begin
+    pieces = max(-(-steps // L1_ROWS), 1)
     steps_at_once = max(-(-steps // pieces), 1)
-    blocks_at_once = max(KEPT_STEPS // steps_at_once, 1) if pieces == 1 else 1
+    blocks_at_once = max(L1_ROWS // steps_at_once, 1) if pieces == 1 else 1
     for block in range(0, max(blocks, 1), blocks_at_once):  # without blocks or steps, C is zero
         for step in range(0, max(steps, 1), steps_at_once):
             at = block * batch + begin + step
+            b_block = Panels(b.data, b.start + at * b.row, b.row, batch * b.row)
             i = 0
             while i < rows:
-                size = _size(rows - i)
+                size = _tile_rows(rows - i)
                 _across(
-                    size, wide, a, a_start + at * a_stride + i, a_stride, batch * a_stride,
-                    b, b_start + at * b_step, b_step, batch * b_step, c, c_start + i * c_row, c_row,
-                    min(steps_at_once, steps - step), min(blocks_at_once, blocks - block),
+                    Rows(a.data, a.start + at * a.row + i, a.row, batch * a.row), b_block,
+                    Panels(c.data, c.start + i * c.row, c.row, 0),
+                    (size, wide, min(steps_at_once, steps - step), min(blocks_at_once, blocks - block)),
                     accumulate or block > 0 or step > 0,
                 )  # fmt: skip
                 i += size
 
 
 @outlined
-def _add_tiles(room, room_start, c, c_start, c_row, rows, wide):
-    if wide and c_row == PANEL:
-        _add(c[c_start : c_start + rows * PANEL], room[room_start : room_start + rows * PANEL])
-        return
+def _add_panel(source, target, rows, wide):
+    """Add one panel to another."""
     columns = PANEL if wide else LANES
     for i in range(rows):
-        at, there = room_start + i * PANEL, c_start + i * c_row
-        _add(c[there : there + columns], room[at : at + columns])
+        at, there = source.start + i * source.row, target.start + i * target.row
+        for j in range(columns):
+            target.data[there + j] += source.data[at + j]
 
 
-@outlined
-def _add(target, source):
-    for i in range(target.size):
-        target[i] += source[i]
-
-
-@outlined
-def _size(rows):
-    """The largest tile for so many rows."""
+@inlined
+def _tile_rows(rows):
+    """The rows of the largest tile that fits."""
     for size in SIZES:
         if rows >= size:
             return size

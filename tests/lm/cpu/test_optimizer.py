@@ -1,4 +1,4 @@
-"""Optimisers that look only at some rows end where the reference does, which looks at all."""
+"""Optimizers that skip rows without a gradient end where the reference does, which updates all."""
 
 import math
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.cpu.optimise import catch_up, move_panels, move_rows
-from neglm_cli.lm.optimisers import EPSILON, KINDS
+from neglm_cli.lm.cpu.arrays import StepConfig
+from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, make_update, update_range, update_rows
+from neglm_cli.lm.optimizers import EPSILON, KINDS
 
 RATE = 0.01
 ROWS, WIDTH = 5, 6
@@ -17,15 +18,18 @@ def model_of(table: np.ndarray) -> reference.Model:
     return reference.Model(table, [], [], [], np.zeros((1, 1)), np.zeros(1))
 
 
+def config(kind: str, step: int, clip: float) -> StepConfig:
+    return StepConfig(1, 1, 1, 0, np.float32(0), np.float32(1), clip, KINDS[kind], step, RATE)
+
+
 class Table:
-    """A table that the kernels move, beside the same one of the reference."""
+    """A table that the kernels update, beside the same one of the reference."""
 
     def __init__(self, kind: str, exact: bool) -> None:
         self.kind, self.exact, self.step = kind, exact, 0
         self.start = np.random.default_rng(2).standard_normal((ROWS, WIDTH)).astype(np.float32)
-        self.p = self.start.copy()
-        self.m, self.v = np.zeros((2, ROWS, WIDTH), np.float32)
-        self.moved = np.zeros(ROWS, np.int32)
+        self.moments = Moments(self.start.copy(), *np.zeros((2, ROWS, WIDTH), np.float32))
+        self.last_update_step = np.zeros(ROWS, np.int32)
         self.expected = model_of(self.start.astype(np.float64))
         self.optimiser = reference.Optimiser(
             kind, not exact, math.inf, self.expected.like(), self.expected.like(), epsilon=float(EPSILON)
@@ -37,27 +41,25 @@ class Table:
         g = np.random.default_rng(self.step).standard_normal((len(rows), WIDTH)).astype(np.float32)
         words = np.array(rows, np.int32)
         if self.exact:
-            self._catch_up(words, self.step)
-        rate = RATE
-        if self.kind == "adam":
-            rate *= math.sqrt(1 - 0.999**self.step) / (1 - 0.9**self.step)
-        move_rows(
-            KINDS[self.kind], self.p, words, len(rows), g, self.m, self.v, self.moved, self.step,
-            np.float32(scale), np.float32(rate), EPSILON,
-        )  # fmt: skip
+            self._flush(words, self.step)
+        update_rows(self.moments, words, g, self.last_update_step, config(self.kind, self.step, scale), 1.0)
         gradient = self.expected.like()
         gradient.embedding[words] = scale * g
         self.optimiser.move(self.expected, gradient, RATE, (words, np.zeros(0, np.int64)))
 
-    def _catch_up(self, words: np.ndarray, step: int) -> None:
-        catch_up(self.p, self.m, self.v, self.moved, words, len(words), step, RATE, EPSILON)
+    def _flush(self, words: np.ndarray, step: int) -> None:
+        flush_lazy_updates(self.moments, self.last_update_step, words, step, RATE)
+
+    @property
+    def p(self) -> np.ndarray:
+        return self.moments.parameter
 
     def compare(self) -> None:
         if self.exact:
-            self._catch_up(np.arange(ROWS, dtype=np.int32), self.step + 1)
+            self._flush(np.arange(ROWS, dtype=np.int32), self.step + 1)
         np.testing.assert_allclose(self.p, self.expected.embedding, rtol=0, atol=2e-5)
-        np.testing.assert_allclose(self.v, self.optimiser.squares.embedding, rtol=5e-5)
-        np.testing.assert_allclose(self.m, self.optimiser.means.embedding, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(self.moments.exp_avg_sq, self.optimiser.squares.embedding, rtol=5e-5)
+        np.testing.assert_allclose(self.moments.exp_avg, self.optimiser.means.embedding, rtol=1e-5, atol=1e-6)
 
 
 def rows_at(step: int, gap: int) -> list[int]:
@@ -66,18 +68,18 @@ def rows_at(step: int, gap: int) -> list[int]:
 
 
 @pytest.mark.parametrize("gap", [1, 5, 400])
-def test_rows_catch_up_with_exact_adam(gap: int) -> None:
+def test_exact_adam_applies_skipped_updates(gap: int) -> None:
     table = Table("adam", exact=True)
     for step in range(2 * gap + 4):
         table.train(rows_at(step, gap))
     table.compare()
     np.testing.assert_array_equal(table.p[4], table.start[4])
-    assert table.moved.tolist() == [table.step] * 4 + [0]
+    assert table.last_update_step.tolist() == [table.step] * 4 + [0]
 
 
 @pytest.mark.parametrize("gap", [1, 5, 400])
 @pytest.mark.parametrize("kind", KINDS)
-def test_lazy_moves(kind: str, gap: int) -> None:
+def test_lazy_updates(kind: str, gap: int) -> None:
     table = Table(kind, exact=False)
     for step in range(2 * gap + 4):
         table.train(rows_at(step, gap), scale=0.3)
@@ -85,7 +87,7 @@ def test_lazy_moves(kind: str, gap: int) -> None:
     np.testing.assert_array_equal(table.p[4], table.start[4])
 
 
-def test_catching_up_changes_where_rows_end() -> None:
+def test_skipped_updates_matter() -> None:
     """Else the tests above would say nothing."""
     ends = []
     for exact in (False, True):
@@ -97,7 +99,7 @@ def test_catching_up_changes_where_rows_end() -> None:
     assert (abs(ends[0] - ends[1])[[1, 3]] > 1e-3).any(axis=1).all()
 
 
-def test_catching_up_twice_is_catching_up_once() -> None:
+def test_flushing_twice_is_flushing_once() -> None:
     table = Table("adam", exact=True)
     for step in range(10):
         table.train(rows_at(step, 4))
@@ -108,17 +110,23 @@ def test_catching_up_twice_is_catching_up_once() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_panels_move_as_rows_do(kind: str) -> None:
+def test_ranges_are_updated_as_rows_are(kind: str) -> None:
     random = np.random.default_rng(4)
     start, g = random.standard_normal((2, ROWS, WIDTH)).astype(np.float32)
-    scale, rate = np.float32(0.5), np.float32(RATE)
-    p, expected = start.copy(), start.copy()
-    m, v, other_m, other_v = np.zeros((4, ROWS, WIDTH), np.float32)
-    rows = np.array([2, 3], np.int32)
-    for _ in range(3):
-        move_panels(KINDS[kind], p, g, m, v, scale, rate, EPSILON, 2, 4)
-        moved = np.zeros(ROWS, np.int32)
-        move_rows(KINDS[kind], expected, rows, 2, g[rows], other_m, other_v, moved, 1, scale, rate, EPSILON)
-    for found, wanted in ((p, expected), (m, other_m), (v, other_v)):
+    ranged, expected = (Moments(start.copy(), *np.zeros((2, ROWS, WIDTH), np.float32)) for _ in range(2))
+    rows, clip = np.array([2, 3], np.int32), 0.5
+    for step in range(1, 4):
+        update = make_update(KINDS[kind], step, RATE, clip, 1.0)
+        in_float32 = update._replace(
+            rate=np.float32(update.rate), scale=np.float32(update.scale)
+        )  # Numba boxes doubles
+        update_range(ranged, g, 2, 4, in_float32)
+        update_rows(expected, rows, g[rows], np.zeros(ROWS, np.int32), config(kind, step, clip), 1.0)
+    for found, wanted in zip(ranged, expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
-    np.testing.assert_array_equal((p != start).any(axis=1), [False, False, True, True, False])
+    np.testing.assert_array_equal((ranged.parameter != start).any(axis=1), [False, False, True, True, False])
+
+
+@pytest.mark.parametrize(("norm", "scale"), [(0.5, 1.0), (2.0, 1.0), (8.0, 0.25)])
+def test_clipping(norm: float, scale: float) -> None:
+    assert make_update(KINDS["sgd"], 1, RATE, 2.0, norm).scale == scale

@@ -1,0 +1,165 @@
+"""The two tables of word vectors: lookup with dropout, and sparse gradients of the rows that a minibatch touches.
+
+Every occurrence of a word in a minibatch adds factor · source row to the gradient of the word's row. Words belong to
+threads, so that a row has a single writer; the words of a thread are spread over all frequencies.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from neglm_cli.kernels import inlined, kernel, outlined
+from neglm_cli.lm.cpu.functions import ONE, add_row, sum_of_squares
+from neglm_cli.objective.random import draw
+
+SIXTEEN = np.uint64(16)
+SIXTEEN_BITS = np.uint64(0xFFFF)
+GOLDEN, S32 = np.uint64(2654435769), np.uint64(32)  # the golden ratio, times 2^32
+LOWER = np.uint64(0xFFFFFFFF)
+
+
+class SparseGradients(NamedTuple):
+    """Rows of a table that a minibatch touches, by thread, and their gradients."""
+
+    slot: np.ndarray  # int32 (V,): -1 everywhere between calls
+    rows: np.ndarray  # int32 (threads, ·): the distinct words of each thread
+    counts: np.ndarray  # int64 (threads, 8): how many, in the first column; one cache line a thread
+    ends: np.ndarray  # int32 (threads, ·): see `group_occurrences`
+    order: np.ndarray  # int32 (threads, occurrences)
+    values: np.ndarray  # (threads, ·, width): gradients of the rows
+    source: np.ndarray  # int32 (occurrences,): the source row of each occurrence
+    factors: np.ndarray  # float32 (occurrences,): what that row is multiplied with
+    part: np.ndarray  # uint8 (occurrences,): the part of the batch that it belongs to; see `batch_parts`
+
+
+class Dropout(NamedTuple):
+    """What decides which units are dropped: the same on the way forward and back."""
+
+    positions: np.ndarray  # uint64 (N,): of each row in the corpus
+    key: np.uint64  # of this layer's masks
+    threshold: int  # units of 65,536 that are dropped
+
+
+@inlined
+def _owner(word, threads):
+    """The thread that a word belongs to."""
+    return np.int64(((np.uint64(word) * GOLDEN & LOWER) * np.uint64(threads)) >> S32)
+
+
+@outlined
+def lookup(table, ids, x, first, last):
+    """Copy rows of a table: x[row] = table[ids[row]] for rows `first` to `last`."""
+    for row in range(first, last):
+        for column in range(table.shape[1]):
+            x[row, column] = table[ids[row], column]
+
+
+@outlined
+def dropout(source, target, units, masks, first, last):
+    """Set some units of each row to zero and scale the others up, so that means stay the same.
+
+    Masks depend on the key and the row's position in the corpus alone: applied to gradients, this is dropout's own
+    gradient. 16 random bits decide about a unit, so one draw serves four of them.
+    """
+    positions, key, dropped = masks
+    scale = np.float32(65536 / (65536 - dropped))
+    threshold = np.uint64(dropped)
+    for row in range(first, last):
+        if not dropped:
+            for unit in range(units):
+                target[row, unit] = source[row, unit]
+            continue
+        row_key = draw(key, positions[row])
+        for group in range(units // 4):
+            bits = draw(row_key, np.uint64(group))
+            for unit in range(4 * group, 4 * group + 4):
+                target[row, unit] = source[row, unit] * (scale if (bits & SIXTEEN_BITS) >= threshold else np.float32(0))
+                bits >>= SIXTEEN
+        bits = draw(row_key, np.uint64(units // 4))
+        for unit in range(units // 4 * 4, units):
+            target[row, unit] = source[row, unit] * (scale if (bits & SIXTEEN_BITS) >= threshold else np.float32(0))
+            bits >>= SIXTEEN
+
+
+@kernel
+def group_occurrences(words, sparse, parts, worker):
+    """Find the distinct words of a thread, and list the occurrences of each.
+
+    words: int32 (occurrences,). In part p of the batch, of `parts`, the i-th word occurs at
+    order[ends[e - 1]:ends[e]] with e = i·parts + p, from 0 for the first. Time goes with the occurrences, not with the
+    vocabulary: `slot` is restored to -1.
+    """
+    thread, threads = worker.thread, worker.threads
+    slots, rows, ends, order, part = (
+        sparse.slot,
+        sparse.rows[thread],
+        sparse.ends[thread],
+        sparse.order[thread],
+        sparse.part,
+    )
+    found = 0
+    for at in range(words.size):
+        word = words[at]
+        if _owner(word, threads) == thread:
+            slot = slots[word]
+            if slot < 0:
+                slot = found
+                slots[word] = slot
+                rows[slot] = word
+                for p in range(parts):
+                    ends[slot * parts + p] = 0
+                found += 1
+            ends[slot * parts + part[at]] += 1
+    start = 0
+    for end in range(found * parts):  # turn sizes into starts, which advance to the ends as occurrences are listed
+        size = ends[end]
+        ends[end] = start
+        start += size
+    for at in range(words.size):
+        word = words[at]
+        if _owner(word, threads) == thread:
+            end = slots[word] * parts + part[at]
+            order[ends[end]] = at
+            ends[end] += 1
+    for slot in range(found):
+        slots[rows[slot]] = -1
+    sparse.counts[thread, 0] = found
+
+
+@kernel
+def gather_gradients(sparse, source, reduction, thread):
+    """Sum the gradients of a thread's rows, part by part; returns the sum of their squares.
+
+    source (·, width): the rows that occurrences add, times their factors. reduction: its scratch is (2, ·), two rows.
+    """
+    parts, scratch = reduction.parts.size - 1, reduction.scratch
+    squares, values = 0.0, sparse.values[thread]
+    ends, order = sparse.ends[thread], sparse.order[thread]
+    for slot in range(sparse.counts[thread, 0]):
+        begin = slot * parts
+        _sum_two_parts(begin, min(parts, 2), ends, order, sparse, source, (values, slot), scratch)
+        if parts > 2 and ends[begin + 3] > ends[begin + 1]:
+            _sum_two_parts(begin + 2, 2, ends, order, sparse, source, (scratch, 1), scratch)
+            add_row(ONE, scratch, 1, values, slot, values.shape[1])
+        squares += sum_of_squares(values, slot)
+    return squares
+
+
+@outlined
+def _sum_two_parts(end, count, ends, order, sparse, source, total, scratch):
+    """Sum over one part and, if `count` is 2, add the sum over the next. total: (array, row)."""
+    array, row = total
+    _sum_part(end, ends, order, sparse, source, array, row)
+    if count == 2 and ends[end + 1] > ends[end]:
+        _sum_part(end + 1, ends, order, sparse, source, scratch, 0)
+        add_row(ONE, scratch, 0, array, row, sparse.values.shape[2])
+
+
+@outlined
+def _sum_part(end, ends, order, sparse, source, total, row):
+    width = sparse.values.shape[2]
+    for column in range(width):
+        total[row, column] = 0
+    for at in range(ends[end - 1] if end else 0, ends[end]):
+        occurrence = order[at]
+        add_row(sparse.factors[occurrence], source, sparse.source[occurrence], total, row, width)

@@ -1,0 +1,71 @@
+"""The threads of a team, what each of them owns, and how they wait for each other."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from neglm_cli.barrier import barrier_wait
+from neglm_cli.kernels import kernel, outlined
+
+
+class Share(NamedTuple):
+    """The panels of a layer that a thread owns."""
+
+    first: int
+    last: int
+    first_transposed: int  # its first panel of the transposed recurrent weights
+
+
+class BlockShare(NamedTuple):
+    """The blocks of the vocabulary that a thread owns."""
+
+    thread: int
+    first: int
+    last: int
+
+
+class Worker(NamedTuple):
+    """One thread of a team, and what it owns."""
+
+    thread: int
+    threads: int
+    arrivals: np.ndarray  # int64: the barrier's counter
+    panels: Share
+    blocks: BlockShare
+
+
+class Team:
+    """Threads that run the same function side by side, each with its `Worker`. Every thread has its own queue: what is
+    submitted while they work starts without waking anyone up."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.workers = workers
+        self._pool = [ThreadPoolExecutor(1) for _ in workers]
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
+        """Call function(*arguments, worker) on all threads."""
+        return [
+            thread.submit(function, *arguments, worker) for thread, worker in zip(self._pool, self.workers, strict=True)
+        ]
+
+    def results(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """What each thread returns."""
+        return [future.result() for future in self.start(function, *arguments)]
+
+    def close(self) -> None:
+        for thread in self._pool:
+            thread.shutdown()
+
+
+@outlined
+def rows_of(total, worker):
+    """The first of `total` rows that the thread owns, and the end."""
+    return total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads
+
+
+@kernel
+def synchronize(worker):
+    """Wait for the other threads."""
+    barrier_wait(worker)
