@@ -41,7 +41,7 @@ def keep(words, row, rows, end):
 
 @inlined
 def mask(head, place, row, batch, unit, dropped):
-    """Dropout: 0, or what a unit is multiplied with; `dropped` of 65,536. The same bits as in `lm.cpu.tables.dropout`."""
+    """Dropout: 0, or what a unit is multiplied with; `dropped` of 65,536. The same bits as `lm.cpu.tables.dropout`."""
     if dropped == 0:
         return ONE
     bits = draw(draw(head[KEYS + place], position(head, row, batch)), np.uint64(unit // 4))
