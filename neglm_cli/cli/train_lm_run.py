@@ -103,6 +103,7 @@ class Run:
         self._begun = job.progress.step
         self._words_before = job.progress.words
         self._is_saved = bool(self._begun)  # whether the state on the disk is of this training
+        self._has_written_model = False  # in this run, of an epoch that was the best
         self._saved, self._took = time.monotonic(), 0.0
         self._running = RunningLoss(time.monotonic())
         self._log_z: tuple[float, float] | None = None
@@ -124,7 +125,11 @@ class Run:
                 work.result()
             except NeglmError as error:
                 kept = last_state(self._state) if self._is_saved else "no state was written"
-                raise NeglmError(f"{error}; {kept}") from error
+                sentence = str(error)
+                if self._has_written_model:
+                    sentence = sentence.removesuffix("; nothing was changed")
+                    kept += f", and {shown(self._output)} is the best model so far"
+                raise NeglmError(f"{sentence}; {kept}") from error
             if self._trainer.stopped:
                 self._keep_state()
                 raise Terminated(signals[0] if signals else signal.SIGTERM)  # or it came to another process
@@ -185,6 +190,7 @@ class Run:
             )
         if end.perplexity is not None and end.best:
             job.save_model(self._output)
+            self._has_written_model = True
         if self._state and job.progress.epoch < job.settings.epochs:
             self._save_state()
         found: dict[str, Any] = {"loss": end.loss, "loss_words": end.words}

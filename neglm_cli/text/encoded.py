@@ -12,8 +12,8 @@ or from the middle (a compressed file) goes to a temporary copy.
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,17 +145,17 @@ def _usable(path: Path, corpus: Corpus, vocabulary: Alphabet, threads: int, anno
 def _temporary(
     corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, announce: Announce
 ) -> MappedCorpus:
-    """A copy for this run only."""
+    """A copy for this run only. Once mapped it needs no name, so that nothing is left however the run ends."""
     directory = Path(tempfile.mkdtemp(prefix="neglm-"))
+    path = directory / "corpus.ids"
     try:
-        path = directory / "corpus.ids"
         _write_copy(corpus, vocabulary, encoder, threads, path, announce)
-        mapped = MappedCorpus(path, container.map_tensor(path, KIND)[1], len(vocabulary))
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    weakref.finalize(mapped, shutil.rmtree, directory, ignore_errors=True)
-    return mapped
+        return MappedCorpus(path, container.map_tensor(path, KIND)[1], len(vocabulary))
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        with suppress(OSError):
+            os.rmdir(directory)
 
 
 def _copy_name(corpus: Corpus, vocabulary: Alphabet) -> str:
