@@ -26,8 +26,6 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import ALONE, Ranks, shares
 
-SAMPLED_ROWS = 64  # of which log Z is looked at while training
-
 
 class State(NamedTuple):
     """Of some rows of text: float32 (L, B, H) each."""
@@ -92,9 +90,7 @@ class CpuDevice:
             batch_parts(settings.batch, ranks.rank, ranks.size), alias_table(self._noise), self._offsets(train_offsets),
             self.team, self._owned,
         )  # fmt: skip
-        rows = min(SAMPLED_ROWS, self._batch)
-        self._log_z_y = arrays.zeros(rows, self._training.loss.y.shape[1])
-        self._log_z_buffers = arrays.normalizer_buffers(shape, rows, settings.threads)
+        self._training.transpose()
         self._parallel = DataParallel(ranks, self._training, flat) if ranks.size > 1 else None
 
     def train(self, minibatch: Minibatch) -> Pending:
@@ -143,35 +139,16 @@ class CpuDevice:
         return BatchArrays(ids, _by_step(targets), state_mask, by_step, noise_positions, noise_key, keys)
 
     def log_z(self) -> np.ndarray:
-        y, hidden = self._log_z_y, self.shape.hidden
+        y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden
         rows = len(y)
         y[:, :hidden] = self._training.activations.h[-1, :rows, :hidden]
         y[:, hidden] = self.bias
         layer = OutputLayer(y, self.weights.output, self.logit_offsets)
-        self.team.results(score, layer, np.zeros(rows, np.int32), rows, self._log_z_buffers)
-        return _log_z(self._log_z_buffers, rows)
+        self.team.results(score, layer, np.zeros(rows, np.int32), rows, buffers)
+        return _log_z(buffers, rows)
 
     def finish_moves(self, step: int, rate: float) -> None:
         self._training.flush_lazy_updates(step, rate)
-
-    def memory(self) -> dict[str, int]:
-        """Bytes of all arrays, by what they are for."""
-        training = self._training
-        purposes: dict[str, tuple[Any, ...]] = {
-            "parameters": (training.weights,),
-            "optimizer": (training.state,),
-            "gradients": (training.gradients, training.embedding_gradients, *training.loss.table_gradients()),
-            "minibatch": (
-                training.activations,
-                training.buffers,
-                training.transposed,
-                *training.loss.buffers(),
-                *training.reductions,
-                self._log_z_y,
-                self._log_z_buffers,
-            ),
-        }
-        return {purpose: _bytes(parts) for purpose, parts in purposes.items()}
 
     # --- scoring --------------------------------------------------------------------------------------
 
@@ -322,11 +299,6 @@ def load_kernels(settings: Settings, training: bool) -> None:
         device.log_z()
     CpuScorer(device, 1).score(words, words)
     device.close()
-
-
-def _bytes(arrays_: Any) -> int:
-    """Of an array, or of all in a tuple."""
-    return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))
 
 
 def _by_step(array: np.ndarray) -> np.ndarray:
