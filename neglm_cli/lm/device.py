@@ -62,12 +62,12 @@ class Scorer(Protocol):
         """inputs, targets: int32 (1, T), T at most what was asked for."""
         ...
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         """Read on without scores, which takes less time."""
         ...
 
 
-def rows_of_all(ranks: Ranks, state: np.ndarray) -> np.ndarray:
+def gather_rows(ranks: Ranks, state: np.ndarray) -> np.ndarray:
     """At the first process: the state of all rows of the batch, from that of each process's own; (L, B, H)."""
     rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that one process's follow another's
     together = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
@@ -93,7 +93,7 @@ class Device(Protocol):
         """With the parameters as they are; for one row of text, `rows` words at a time."""
         ...
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Make up for all that was put off (see --adam exact), so that the parameters are what they should be."""
         ...
 

@@ -93,10 +93,10 @@ class Reader:
         for first in range(0, len(ids), AT_ONCE):
             self._read(ids[first : first + AT_ONCE], take_line)
 
-    def pass_over(self, ids: np.ndarray) -> None:
+    def advance(self, ids: np.ndarray) -> None:
         """Read on, and leave the tally as it is: others see to these words."""
         for first in range(0, len(ids), AT_ONCE):
-            self._scorer.pass_over(self._follow(ids[first : first + AT_ONCE])[0][None])
+            self._scorer.advance(self._follow(ids[first : first + AT_ONCE])[0][None])
 
     def _follow(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets."""
@@ -162,7 +162,7 @@ class Stretch:
         """Go on with the text, from its first word on."""
         begin, self._begun = (0, True) if self._begun else self._border(ids, self._first)
         end, self.ended = (0, True) if self.ended else self._border(ids, self._last)
-        self._reader.pass_over(ids[:begin])
+        self._reader.advance(ids[:begin])
         self._reader.read(ids[begin:end], take_line)
         self._position += len(ids)
 

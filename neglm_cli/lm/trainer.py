@@ -162,7 +162,7 @@ class Trainer:
 
     def _end_epoch(self) -> EpochEnd:
         progress = self.progress
-        self._device.finish_moves(progress.step, self.rate)
+        self._device.flush_lazy_updates(progress.step, self.rate)
         perplexity = self._validate() if self._validate is not None else None
         if perplexity is not None and not math.isfinite(perplexity):
             raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")

@@ -16,7 +16,7 @@ class Fixed:
     def __init__(self) -> None:
         self.read: list[int] = []
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         self.score(inputs, inputs)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:

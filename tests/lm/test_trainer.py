@@ -34,7 +34,7 @@ class Recorder:
         future.set_result(Trained(self._loss(minibatch.step) * words, words, 1.0))
         return future
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         pass
 
 
