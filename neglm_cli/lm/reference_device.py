@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.device import Minibatch, Scores, StepResult, Tensors
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -14,10 +14,10 @@ from neglm_cli.objective.random import NOISE, draw, stream
 
 
 class Done:
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: StepResult) -> None:
         self._trained = trained
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         return self._trained
 
 
@@ -72,7 +72,7 @@ class ReferenceDevice:
         self.optimizer.steps = minibatch.step - 1
         norm = self.optimizer.step(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
         self.h, self.c = activations.h, activations.c
-        return Done(Trained(loss, inputs.size, norm))
+        return Done(StepResult(loss, inputs.size, norm))
 
     def log_z(self) -> np.ndarray:
         return self.logits_of(self.h[-1][:, None]).log_z[:, 0]

@@ -16,7 +16,7 @@ from neglm_cli.lm.cpu.softmax import NormalizerBuffers
 from neglm_cli.lm.cpu.step import carry_states, forward, score
 from neglm_cli.lm.cpu.threads import Team, Worker
 from neglm_cli.lm.cpu.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
@@ -52,9 +52,9 @@ class PendingMinibatch:
         self._parts = parts
         self._words = words
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         parts = [part.result() for part in self._parts]
-        return Trained(sum(loss for loss, _ in parts), self._words, parts[0][1])
+        return StepResult(sum(loss for loss, _ in parts), self._words, parts[0][1])
 
 
 class CpuDevice:
@@ -118,7 +118,8 @@ class CpuDevice:
             return StepConfig(batch, steps, settings.embedding, 0, self.bias, np.float32(0), 0.0, 0, 0, 0.0)
         return StepConfig(
             batch, steps, settings.embedding, settings.dropout_threshold, self.bias,
-            np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step, float(minibatch.rate),
+            np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step,
+            float(minibatch.rate),
         )  # fmt: skip
 
     def batch_arrays(

@@ -14,7 +14,7 @@ from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.optimise import LOSS, NORM
 from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import QUEUED
@@ -59,12 +59,12 @@ class PendingMinibatch:
 
     def __init__(self, done: Signal, record: np.ndarray, words: int) -> None:
         self._done, self._record, self._words = done, record, words
-        self._trained: Trained | None = None
+        self._trained: StepResult | None = None
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         if self._trained is None:
             self._done.synchronize()
-            self._trained = Trained(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+            self._trained = StepResult(float(self._record[LOSS]), self._words, float(self._record[NORM]))
         return self._trained
 
     def synchronize(self) -> None:
