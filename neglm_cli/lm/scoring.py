@@ -141,9 +141,7 @@ class Reader:
 def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
     """The bounds of the ranks' segments of a text, such that all ranks finish at the same time."""
     layers = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
-    reading = layers / (
-        layers + shape.words * (shape.hidden + 1)
-    )  # the cost of a word without scoring, relative to one with it
+    reading = layers / (layers + shape.words * (shape.hidden + 1))  # cost of a word that is not scored, relative
     ends = [0.0]
     for _ in range(parts):  # reading up to its segment takes part of a rank's time
         ends.append(1 + (1 - reading) * ends[-1])

@@ -79,8 +79,9 @@ class Trainer:
         return self._settings.rate(self.progress.epoch)
 
     def run(self) -> Generator[StepResult | EpochEnd, None, None]:
-        """Train to the end, or until `stopping` is set on any rank; yields the result of each step and epoch. At the end
-        no step is pending, and `progress` is up to date."""
+        """Train to the end, or until `stopping` is set on any rank; yields the result of each step and epoch.
+
+        At the end no step is pending, and `progress` is up to date."""
         while self.progress.epoch < self._settings.epochs and not self._out_of_patience():
             yield from self._epoch()
             if self.stopped:
