@@ -16,7 +16,7 @@ from neglm_cli.lm.cpu.softmax import NormalizerBuffers
 from neglm_cli.lm.cpu.step import carry_states, forward, score
 from neglm_cli.lm.cpu.threads import Team, Worker
 from neglm_cli.lm.cpu.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
@@ -37,7 +37,7 @@ class State(NamedTuple):
         return State(self.h[:, rows], self.c[:, rows])
 
 
-class Followed(NamedTuple):
+class NextState(NamedTuple):
     """After one more word."""
 
     state: State
@@ -50,9 +50,9 @@ class PendingMinibatch:
         self._parts = parts
         self._words = words
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         parts = [part.result() for part in self._parts]
-        return Trained(sum(loss for loss, _ in parts), self._words, parts[0][1])
+        return StepResult(sum(loss for loss, _ in parts), self._words, parts[0][1])
 
 
 class CpuDevice:
@@ -113,8 +113,9 @@ class CpuDevice:
         if minibatch is None:
             return StepConfig(batch, steps, settings.embedding, 0, self.bias, np.float32(0), 0.0, 0, 0, 0.0)
         return StepConfig(
-            batch, steps, settings.embedding, settings.dropped, self.bias, np.float32(1 / len(minibatch.inputs)),
-            float(settings.clip), KINDS[settings.optimizer], minibatch.step, float(minibatch.rate),
+            batch, steps, settings.embedding, settings.dropout_threshold, self.bias,
+            np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step,
+            float(minibatch.rate),
         )  # fmt: skip
 
     def batch_arrays(
@@ -147,7 +148,7 @@ class CpuDevice:
         self.team.results(score, layer, np.zeros(rows, np.int32), rows, buffers)
         return _log_z(buffers, rows)
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         self._training.flush_lazy_updates(step, rate)
 
     # --- scoring --------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class CpuDevice:
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
         for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
-            tensors[name] = rows_of_all(self._ranks, array[:, : self._batch, :hidden])
+            tensors[name] = gather_rows(self._ranks, array[:, : self._batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -225,10 +226,10 @@ class CpuScorer:
         scores = self._room.target_scores[: batch * steps] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         self._run(inputs, inputs, scored=False)
 
-    def score_as_it_is(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def score_unnormalized(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Scores that nothing normalises, in place of log-probabilities: float64 (B, T). They take no time for words
         that are no targets."""
         self._run(inputs, targets, scored=False)
@@ -236,7 +237,7 @@ class CpuScorer:
         scores = self.scores_of(self._states.y[: batch * steps], _by_step(targets))
         return scores.reshape(steps, batch).T
 
-    def follow(self, state: "State", words: np.ndarray, scored: bool = True) -> "Followed":
+    def step(self, state: "State", words: np.ndarray, scored: bool = True) -> "NextState":
         """Read one more word in each row of a state, which is left as it is; B rows at most as many as words."""
         batch, hidden = len(words), self._device.shape.hidden
         states = self._states
@@ -246,14 +247,14 @@ class CpuScorer:
         self._run(inputs, inputs, scored)
         after = State(states.h[:, :batch, :hidden].copy(), states.c[:, :batch, :hidden].copy())
         log_z = _log_z(self._room, batch) if scored else np.zeros(batch)
-        return Followed(after, states.y[:batch].copy(), log_z)
+        return NextState(after, states.y[:batch].copy(), log_z)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Go back to no state."""
         self._states.h[:] = 0
         self._states.c[:] = 0
 
-    def no_state(self, batch: int) -> "State":
+    def zero_state(self, batch: int) -> "State":
         shape = self._device.shape
         return State(*(np.zeros((shape.layers, batch, shape.hidden), np.float32) for _ in range(2)))
 
