@@ -11,7 +11,7 @@ import typer
 from neglm_cli.cli.console import console
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, empty, shown
-from neglm_cli.scale.agreement import check_same, from_first
+from neglm_cli.scale.agreement import broadcast_from_rank0, check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
 
@@ -149,7 +149,7 @@ def find_vocabulary(
             counting(opened, threads, COUNTING_MEMORY, progress.advance, ranks=processes) as counts,
         ):
             together = put_together(counts, min_count, max_size, processes)
-            return from_first(processes, lambda: build(together, min_count, max_size)), []
+            return broadcast_from_rank0(processes, lambda: build(together, min_count, max_size)), []
     path = DEFAULT_VOCABULARY if vocab is None else vocab
     vocabulary = Vocabulary.load(path)
     console.note(f"using the vocabulary {shown(path)} ({count_of(len(vocabulary), 'entry')})")

@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
         code, sentence = _explain(error, arguments)
     if sentence:
         return leave(code, sentence)
-    ranks().finish()
+    ranks().finalize()
     return code
 
 

@@ -172,4 +172,4 @@ def _encoded(corpus: "Corpus", words: "Alphabet", settings: "Settings", cache: b
     from neglm_cli.text.encoded import default_cache, open_encoded
 
     directory = default_cache() if cache else None
-    return ranks().in_turn(lambda: open_encoded(corpus, words, settings.threads, directory, console.note))
+    return ranks().run_staggered(lambda: open_encoded(corpus, words, settings.threads, directory, console.note))

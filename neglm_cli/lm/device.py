@@ -70,7 +70,7 @@ class Scorer(Protocol):
 def rows_of_all(ranks: Ranks, state: np.ndarray) -> np.ndarray:
     """At the first process: the state of all rows of the batch, from that of each process's own; (L, B, H)."""
     rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that one process's follow another's
-    together = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
+    together = ranks.gather_arrays(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
     return np.ascontiguousarray(together.transpose(1, 0, 2))
 
 

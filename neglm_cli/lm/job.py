@@ -16,8 +16,8 @@ from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
-from neglm_cli.scale.agreement import at_first
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
@@ -61,7 +61,7 @@ class Job:
     watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words of a validation
 
     def __init__(
-        self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = ALONE
+        self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = SINGLE_RANK
     ) -> None:
         self.texts = texts
         self.ranks = ranks
@@ -87,7 +87,7 @@ class Job:
                 watched.advance(len(ids))
         if ranks.any(not stretch.ended):
             raise Stopped
-        return sum(ranks.all(reader.tally), Tally()).perplexity
+        return sum(ranks.allgather(reader.tally), Tally()).perplexity
 
     def save_model(self, path: str) -> None:
         self._save(path, MODEL, self.device.parameters())
@@ -98,7 +98,7 @@ class Job:
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
         """All wait until it is written: who leaves alone ends the job, and the writing with it."""
         texts, settings, progress = self.texts, self.settings, self.progress
-        at_first(
+        on_rank0(
             self.ranks,
             lambda: save(path, kind, texts.words, settings, texts.files, texts.valid_files, progress, tensors),
         )
@@ -106,7 +106,7 @@ class Job:
 
 def new_device(
     words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
-    empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = ALONE,
+    empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
     """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
     and takes no memory for words that are not used."""
@@ -134,7 +134,7 @@ def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
         )
 
 
-def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = ALONE) -> None:
+def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = SINGLE_RANK) -> None:
     """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
     if settings.batch < ranks.size:
         raise NeglmError(

@@ -11,7 +11,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, Trained
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
@@ -50,7 +50,7 @@ class Trainer:
         settings: Settings,
         progress: Progress,
         validate: Callable[[], float] | None = None,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_RANK,
     ) -> None:
         self.progress = progress
         self._device = device

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.scale.agreement import at_first
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.sgns.pairsource import PairSource
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source
@@ -31,7 +31,7 @@ class Job:
     pairs: bool  # whether it is a table of pairs, not text
     tables: Tables
     done: int = 0  # words or pairs that lie behind, over all epochs
-    ranks: Ranks = ALONE
+    ranks: Ranks = SINGLE_RANK
 
     @property
     def total(self) -> int:
@@ -47,7 +47,7 @@ class Job:
                 f"some of the vectors are no longer numbers: a learning rate of {self.settings.lr:g} is too high; "
                 "use a smaller --lr"
             )
-        at_first(self.ranks, lambda: self._write(path))  # all wait: who leaves alone ends the job, and the writing
+        on_rank0(self.ranks, lambda: self._write(path))  # all wait: who leaves alone ends the job, and the writing
 
     def _write(self, path: str) -> None:
         write_vectors(
@@ -72,16 +72,16 @@ def text_job(
     settings: Settings,
     cache: Any,
     announce: Announce,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_RANK,
 ) -> Job:
     """Training on text; `cache` is the directory for its encoded copy, None for no copy that stays."""
     alphabet, row_of = encoding(words)
-    encoded = ranks.in_turn(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
+    encoded = ranks.run_staggered(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
     return Job(words, words, source, settings, files, False, _started(words, words, settings), 0, ranks)
 
 
-def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = ALONE) -> Job:
+def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> Job:
     """Training on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
     tables = _started(pairs.words, pairs.contexts, settings)

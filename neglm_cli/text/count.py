@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.text.order import gather
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.runs import Runs
@@ -102,7 +102,7 @@ def _nothing() -> None:
 @contextmanager
 def counting(
     corpus: Corpus, threads: int, memory: int, progress: Progress, meanwhile: Callable[[], None] = _nothing,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_RANK,
 ) -> Iterator[Counts]:  # fmt: skip
     """The exact counts of a corpus's words; with several processes, those of the words that belong to this one. They
     may lie on disk, in files that go at the end of the block.
@@ -123,7 +123,7 @@ def counting(
             meanwhile = _nothing
         if ranks.size > 1:
             files.add_others(ranks)
-            tokens, lines = (sum(numbers) for numbers in zip(*ranks.all((tokens, lines)), strict=True))
+            tokens, lines = (sum(numbers) for numbers in zip(*ranks.allgather((tokens, lines)), strict=True))
         if tokens == 0:
             raise NeglmError(f"{corpus.name} has no words: it is empty, or there is nothing but white space in it")
         counter.finish()
@@ -153,7 +153,7 @@ def _divided(arrays: Arrays, ranks: Ranks, memory: int, runs: Runs) -> WordTable
     that is too much. Some words at a time: nobody ever holds all of them."""
     offsets, counts, letters = arrays
     table = WordTable()
-    seed = ranks.share(random_seed())
+    seed = ranks.broadcast(random_seed())
     first = 0
     while ranks.any(first < len(counts)):
         last = min(first + SENT_WORDS, int(np.searchsorted(offsets, offsets[first] + SENT_BYTES)), len(counts))
@@ -166,9 +166,9 @@ def _divided(arrays: Arrays, ranks: Ranks, memory: int, runs: Runs) -> WordTable
         gather(order, offsets, letters, new_offsets, new_letters)
         words = np.bincount(owners, minlength=ranks.size)
         ends = np.append(0, np.cumsum(words))
-        mine, _ = ranks.exchange(counts[order], words)
-        my_lengths, _ = ranks.exchange(lengths, words)
-        my_letters, _ = ranks.exchange(new_letters, np.diff(new_offsets[ends]))
+        mine, _ = ranks.alltoall(counts[order], words)
+        my_lengths, _ = ranks.alltoall(lengths, words)
+        my_letters, _ = ranks.alltoall(new_letters, np.diff(new_offsets[ends]))
         table.add_words(np.append(0, np.cumsum(my_lengths)), mine, padded(my_letters.data))
         if table.memory > memory:
             runs.spill(table)

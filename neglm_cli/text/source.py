@@ -21,7 +21,7 @@ import numpy as np
 import xxhash
 
 from neglm_cli.errors import NeglmError, empty, shown
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.store.wording import missing
 from neglm_cli.text.bits import PADDING
@@ -226,7 +226,7 @@ class Corpus:
         first, *others = self.sources
         return first.name + (f" and {len(others)} more" if others else "")
 
-    def pieces(self, ranks: Ranks = ALONE) -> Iterator[Block | Range]:
+    def pieces(self, ranks: Ranks = SINGLE_RANK) -> Iterator[Block | Range]:
         """The text in order; with several processes, the part of this one."""
         if ranks.size == 1:
             for source in self.sources:
@@ -271,7 +271,7 @@ class FilesRead:
         """What other processes have read: each a stretch of a file, in the order of ranks, or none of it."""
         sources = self._corpus.sources
         mine = [(self._sizes[source], self._digests[source]) for source in sources]
-        for source, parts in zip(sources, zip(*ranks.all(mine), strict=True), strict=True):
+        for source, parts in zip(sources, zip(*ranks.allgather(mine), strict=True), strict=True):
             self._sizes[source] = sum(size for size, _ in parts)
             self._digests[source] = [digest for _, digests in parts for digest in digests]
 

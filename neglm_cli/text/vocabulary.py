@@ -143,10 +143,10 @@ def put_together(counts: Counts, min_count: int, max_size: int | None, ranks: Ra
     lengths = counts.offsets[entries + 1] - counts.offsets[entries]
     offsets, letters = np.empty(len(entries) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
     gather(entries, counts.offsets, counts.letters, offsets, letters)
-    cut = ranks.all((int((~keep).sum()), int(counts.counts[~keep].sum())))
-    totals = ranks.collect_at_first(counts.counts[entries])
-    offsets = np.append(0, np.cumsum(ranks.collect_at_first(lengths)))
-    letters = padded(ranks.collect_at_first(letters).data)
+    cut = ranks.allgather((int((~keep).sum()), int(counts.counts[~keep].sum())))
+    totals = ranks.gather_arrays(counts.counts[entries])
+    offsets = np.append(0, np.cumsum(ranks.gather_arrays(lengths)))
+    letters = padded(ranks.gather_arrays(letters).data)
     return replace(
         counts, offsets=offsets, counts=totals, letters=letters, in_byte_order=False,
         cut_words=sum(words for words, _ in cut), cut_tokens=sum(tokens for _, tokens in cut),
