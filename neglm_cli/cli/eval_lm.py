@@ -30,7 +30,7 @@ def evaluate_texts(
     from dataclasses import replace
 
     from neglm_cli.lm.devices import make_device
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
 
     for test in tests:
         check_texts(open_corpus([test]))  # what is wrong with them is said at once
@@ -86,8 +86,8 @@ def _evaluate(
     take_line: "Callable[[Line], None] | None",
 ) -> dict[str, Any]:  # fmt: skip
     from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.encode import Encoder
-    from neglm_cli.text.source import open_corpus
 
     corpus = open_corpus([test])
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words

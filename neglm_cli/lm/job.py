@@ -18,10 +18,10 @@ from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ TOO_MANY_UNKNOWN = 0.9
 class Texts:
     """What a model is trained and validated on, as words of its vocabulary."""
 
-    words: Alphabet
+    words: WordIndex
     corpus: EncodedCorpus
     files: list[dict[str, Any]]
     valid: EncodedCorpus | None = None
@@ -105,7 +105,7 @@ class Job:
 
 
 def new_device(
-    words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
+    words: WordIndex, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
     empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
     """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
@@ -122,7 +122,7 @@ def new_device(
     return make_device(parameters, settings, words.counts, end_of_line, gpu, training=True, note=note, ranks=ranks)
 
 
-def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
+def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
     """Refuse a text that the vocabulary was not made for."""
     ids = corpus.cursor(0).take(LOOKED_AT)
     real = ids[ids != words.id(END_OF_LINE)]

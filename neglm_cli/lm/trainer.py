@@ -66,7 +66,7 @@ class Trainer:
 
     @property
     def words_per_epoch(self) -> int:
-        return self._batches.stretch * self._settings.batch
+        return self._batches.segment_length * self._settings.batch
 
     @property
     def total(self) -> int:
@@ -100,7 +100,7 @@ class Trainer:
     def _epoch(self) -> Generator[Trained, None, None]:
         progress, settings = self.progress, self._settings
         number, step = progress.minibatch, progress.step
-        rows = np.arange(settings.batch)[:, None] * self._batches.stretch
+        rows = np.arange(settings.batch)[:, None] * self._batches.segment_length
         for batch in self._batches.start_at(number):
             if self._ranks.any(self.stopping):
                 self.stopped = True

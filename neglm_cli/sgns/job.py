@@ -14,17 +14,17 @@ from neglm_cli.sgns.source import Source
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.textsource import TextSource, encoding
 from neglm_cli.sgns.trainer import Trainer
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.corpus import Corpus
 from neglm_cli.text.encoded import Announce, open_encoded
 from neglm_cli.text.pairs import Pairs
-from neglm_cli.text.source import Corpus
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors, write_vectors
 
 
 @dataclass(eq=False)
 class Job:
-    words: Alphabet
-    contexts: Alphabet
+    words: WordIndex
+    contexts: WordIndex
     source: Source
     settings: Settings
     files: list[dict[str, Any]]
@@ -66,7 +66,7 @@ class Job:
 
 
 def text_job(
-    words: Alphabet,
+    words: WordIndex,
     corpus: Corpus,
     files: list[dict[str, Any]],
     settings: Settings,
@@ -88,7 +88,7 @@ def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> J
     return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)
 
 
-def _started(words: Alphabet, contexts: Alphabet, settings: Settings) -> Tables:
+def _started(words: WordIndex, contexts: WordIndex, settings: Settings) -> Tables:
     parts = settings.threads if settings.deterministic else 1
     tables = Tables(len(words), len(contexts), settings.size, parts)
     tables.start(settings.seed)

@@ -21,8 +21,8 @@ def test_ranks_leave_apart(tmp_path: Path, arguments: list[str], code: int) -> N
 
 # Ranks fail at different times, as on a busy machine.
 LATE = (
-    "import os, time; from neglm_cli.text import source; real = source.open_corpus; "
-    "source.open_corpus = lambda *given: (time.sleep(4 + 4 * int(os.environ['PMI_RANK'])), real(*given)); "
+    "import os, time; from neglm_cli.text import corpus; real = corpus.open_corpus; "
+    "corpus.open_corpus = lambda *given: (time.sleep(4 + 4 * int(os.environ['PMI_RANK'])), real(*given)); "
     "from neglm_cli.__main__ import main; main()"
 )
 

@@ -71,8 +71,8 @@ def test_as_the_reference_reads(
 def test_many_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]) -> None:
     """Blocks end anywhere, cells are added up in between, and one line is longer than several blocks."""
     monkeypatch.setattr(source_module, "BLOCK", 1000)
-    monkeypatch.setattr(pair_lines, "FEWEST_CELLS", 50)
-    monkeypatch.setattr(pair_lines, "LINES", 7)
+    monkeypatch.setattr(pair_lines, "MIN_CELLS", 50)
+    monkeypatch.setattr(pair_lines, "BATCH_LINES", 7)
     lines = [b"word %d\tcontext %d\t%d" % (i % 37, i % 11, i % 5 + 1) for i in range(1000)]
     lines.insert(500, b"long" * 1000 + b"\t" + b" y" * 1000)
     text = b"\n".join(lines)

@@ -1,8 +1,7 @@
-"""Counts that outgrow memory: sorted runs on disk, merged into one.
+"""External sorting of word counts: sorted runs on disk, merged into one.
 
-All runs lie one after the other in three files (letters, offsets, counts), each run in the order of its
-words' bytes. Merging reads them once, front to back, through memory maps, and writes three such files
-anew, so memory does not grow with what is merged.
+The runs are concatenated in three files (word_bytes, offsets, counts), each run sorted by its words' bytes. The merge
+reads them once, sequentially, through memory maps, and writes three new files, so that it needs constant memory.
 """
 
 import os
@@ -16,26 +15,26 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bits import PADDING
-from neglm_cli.text.order import byte_order, compare, gather
+from neglm_cli.text.byte_order import compare, gather_words, sort_by_bytes
 from neglm_cli.text.table import WordTable
 
-PARTS = ("letters", "offsets", "counts")
-MERGE_WORDS = 1 << 16  # words merged between two writes
+PARTS = ("word_bytes", "offsets", "counts")
+MERGE_WORDS = 1 << 16  # words per write of the merge
 MERGE_BYTES = 1 << 20
 
 
 @inlined
-def compare_entries(a, b, offsets, letters):
-    return compare(letters, offsets[a], offsets[a + 1] - offsets[a], offsets[b], offsets[b + 1] - offsets[b])
+def compare_entries(a, b, offsets, word_bytes):
+    return compare(word_bytes, offsets[a], offsets[a + 1] - offsets[a], offsets[b], offsets[b + 1] - offsets[b])
 
 
 @kernel
-def sift_down(heap, size, root, cursors, offsets, letters):
-    """Restore a binary heap of runs, the one with the least next word on top, below `root`."""
+def sift_down(heap, size, root, cursors, offsets, word_bytes):
+    """Restore the heap property below `root`, in a binary min-heap of runs by their next words."""
     while True:
         least = root
         for child in range(2 * root + 1, min(2 * root + 3, size)):
-            if compare_entries(cursors[heap[child]], cursors[heap[least]], offsets, letters) < 0:
+            if compare_entries(cursors[heap[child]], cursors[heap[least]], offsets, word_bytes) < 0:
                 least = child
         if least == root:
             return
@@ -44,28 +43,28 @@ def sift_down(heap, size, root, cursors, offsets, letters):
 
 
 @kernel
-def merge_runs(heap, size, cursors, bounds, offsets, counts, letters, out_lengths, out_counts, out_letters):
-    """Merge until all runs or the output's arrays end.
+def merge_runs(heap, size, cursors, bounds, offsets, counts, word_bytes, out_lengths, out_counts, out_word_bytes):
+    """Merge until all runs are consumed or the output arrays are full.
 
-    Run r goes from entry cursors[r] to bounds[r+1]. Returns the runs left, and the words and bytes put out.
+    Run r consists of entries cursors[r] to bounds[r+1]. Return the number of runs left, of words and of bytes written.
     """
     words = 0
     end = 0
     while size and words < out_counts.size:
         least = cursors[heap[0]]
         start, length = offsets[least], offsets[least + 1] - offsets[least]
-        if end + length > out_letters.size:
+        if end + length > out_word_bytes.size:
             break
         total = 0
-        while size and compare_entries(cursors[heap[0]], least, offsets, letters) == 0:
+        while size and compare_entries(cursors[heap[0]], least, offsets, word_bytes) == 0:
             run = heap[0]
             total += counts[cursors[run]]
             cursors[run] += 1
             if cursors[run] == bounds[run + 1]:
                 size -= 1
                 heap[0] = heap[size]
-            sift_down(heap, size, 0, cursors, offsets, letters)
-        out_letters[end : end + length] = letters[start : start + length]
+            sift_down(heap, size, 0, cursors, offsets, word_bytes)
+        out_word_bytes[end : end + length] = word_bytes[start : start + length]
         out_lengths[words] = length
         out_counts[words] = total
         end += length
@@ -73,64 +72,64 @@ def merge_runs(heap, size, cursors, bounds, offsets, counts, letters, out_length
     return size, words, end
 
 
-def no_room(error: OSError) -> NeglmError:
-    """The sentence for what outgrew memory and does not fit on the disk either."""
+def disk_full_error(error: OSError) -> NeglmError:
+    """Return the error for counts that exceed memory and the temporary directory."""
     return NeglmError(
         f"cannot write to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
         "set TMPDIR to one with more room, or give more --memory"
     )
 
 
-class Runs:
-    """Sorted runs in a temporary directory (TMPDIR names the place)."""
+class SortedRuns:
+    """Sorted runs in a temporary directory (see TMPDIR)."""
 
     def __init__(self) -> None:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._files: list[BinaryIO] = []
-        self._bounds = [0]  # entries, from run to run
+        self._bounds = [0]  # entry bounds of the runs
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
 
     def spill(self, table: WordTable) -> None:
-        """Write the table as one more run, and empty it. An empty one makes no run: every run has a next word."""
+        """Write the table as another run and clear it. An empty table writes no run: every run has a next word."""
         if not table.size:
             return
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="neglm-")
             self._files = self._create("runs")
-        order = byte_order(np.arange(table.size), table.offsets, table.letters)
+        order = sort_by_bytes(np.arange(table.size), table.offsets, table.word_bytes)
         offsets = np.empty(len(order) + 1, np.int64)
-        letters = np.empty(int(table.offsets[-1]), np.uint8)
-        gather(order, table.offsets, table.letters, offsets, letters)
-        self._write(self._files, letters, offsets[:-1] + self._bytes, table.counts[order])
-        self._bytes += len(letters)
+        word_bytes = np.empty(int(table.offsets[-1]), np.uint8)
+        gather_words(order, table.offsets, table.word_bytes, offsets, word_bytes)
+        self._write(self._files, word_bytes, offsets[:-1] + self._bytes, table.counts[order])
+        self._bytes += len(word_bytes)
         self._bounds.append(self._bounds[-1] + len(order))
         table.clear()
 
     def merged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Offsets, counts and letters (with PADDING) of all words in the order of their bytes, mapped from disk."""
-        offsets, counts, letters = self._finish("runs", self._files, self._bounds[-1], self._bytes)
+        """Return offsets, counts and word_bytes (with PADDING) of all words sorted by bytes, memory-mapped."""
+        offsets, counts, word_bytes = self._finish("runs", self._files, self._bounds[-1], self._bytes)
         bounds = np.array(self._bounds)
         cursors = bounds[:-1].copy()
         heap = np.arange(len(cursors))
         left = len(heap)
         for root in reversed(range(left // 2)):
-            sift_down(heap, left, root, cursors, offsets, letters)
+            sift_down(heap, left, root, cursors, offsets, word_bytes)
         out_files = self._create("merged")
         out_lengths, out_counts = np.empty((2, MERGE_WORDS), np.int64)
-        out_letters = np.empty(MERGE_BYTES, np.uint8)
+        out_word_bytes = np.empty(MERGE_BYTES, np.uint8)
         all_words = all_bytes = 0
         while left:
             left, words, size = merge_runs(
-                heap, left, cursors, bounds, offsets, counts, letters, out_lengths, out_counts, out_letters
+                heap, left, cursors, bounds, offsets, counts, word_bytes, out_lengths, out_counts, out_word_bytes
             )
-            if not words:  # the next word is longer than the buffer
+            if not words:  # the next word is larger than the buffer
                 next_word = cursors[heap[0]]
-                out_letters = np.empty(int(offsets[next_word + 1] - offsets[next_word]), np.uint8)
+                out_word_bytes = np.empty(int(offsets[next_word + 1] - offsets[next_word]), np.uint8)
             starts = all_bytes + np.cumsum(out_lengths[:words]) - out_lengths[:words]
-            self._write(out_files, out_letters[:size], starts, out_counts[:words])
+            self._write(out_files, out_word_bytes[:size], starts, out_counts[:words])
             all_words += words
             all_bytes += size
         for part in PARTS:
@@ -139,7 +138,7 @@ class Runs:
 
     def close(self) -> None:
         for file in self._files:
-            with suppress(OSError):  # what could not be written is thrown away with the rest
+            with suppress(OSError):  # the files are deleted anyway
                 file.close()
         if self._directory is not None:
             self._directory.cleanup()
@@ -152,22 +151,22 @@ class Runs:
             for file, array in zip(files, arrays, strict=True):
                 file.write(array.data)
         except OSError as error:
-            raise no_room(error) from error
+            raise disk_full_error(error) from error
 
     def _finish(
         self, stage: str, files: list[BinaryIO], words: int, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Close the files and map them. The last offset is where the last word ends."""
+        """Close the files and map them. The last offset is the end of the last word."""
         self._write(files, np.zeros(PADDING, np.uint8), np.array([size]), np.empty(0, np.int64))
         try:
             for file in files:
                 file.close()
         except OSError as error:
-            raise no_room(error) from error
+            raise disk_full_error(error) from error
         return (
             self._map(stage, "offsets", np.int64, words + 1),
             self._map(stage, "counts", np.int64, words),
-            self._map(stage, "letters", np.uint8, size + PADDING),
+            self._map(stage, "word_bytes", np.uint8, size + PADDING),
         )
 
     def _path(self, stage: str, part: str) -> Path:
@@ -175,5 +174,5 @@ class Runs:
         return Path(self._directory.name, f"{stage}-{part}")
 
     def _map(self, stage: str, part: str, dtype: type, length: int) -> np.ndarray:
-        # Mode "c" and a plain array: the kernels then see the same type as for arrays in memory.
+        # Mode "c" and a plain array give kernels the same type as arrays in memory.
         return np.asarray(np.memmap(self._path(stage, part), dtype, "c", shape=(length,)))
