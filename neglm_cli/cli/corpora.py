@@ -13,7 +13,7 @@ from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, empty, shown
 from neglm_cli.scale.agreement import broadcast_from_rank0, check_same
 from neglm_cli.scale.launch import ranks
-from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
+from neglm_cli.store.output import STANDARD_STREAM, is_regular_output
 
 if TYPE_CHECKING:
     from neglm_cli.text.corpus import Corpus
@@ -49,7 +49,7 @@ def has_vocabulary(vocab: str | None) -> bool:
 
 def state_beside(output: str) -> str:
     """Where the state of a training is kept; nowhere if its output is no file."""
-    return output + PARTIAL if is_place_for_file(output) else ""
+    return output + PARTIAL if is_regular_output(output) else ""
 
 
 def last_state(state: str) -> str:
@@ -100,10 +100,10 @@ class Named:
         self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
 
     def _copied(self, path: str, copies: ExitStack) -> str:
-        from neglm_cli.store.container import seekable
+        from neglm_cli.store.container import open_seekable
 
         console.announce_standard_input([path])
-        copy = copies.enter_context(seekable(path))
+        copy = copies.enter_context(open_seekable(path))
         if not os.path.getsize(copy.location):
             raise NeglmError(empty(copy.name))
         self.labels[copy.location] = copy.name

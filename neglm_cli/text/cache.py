@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.replacing import INCOMPLETE, remove_abandoned, remove_unlocked
+from neglm_cli.store.atomic import INCOMPLETE, remove_stale, remove_unlocked
 
 LIMIT_VARIABLE = "NEGLM_CACHE_LIMIT"
 DEFAULT_LIMIT = "20G"
@@ -55,7 +55,7 @@ def evict(directory: Path, limit: int, keep: Path) -> list[Copy]:
     """Remove the least recently used copies until the rest fits the limit, except `keep` and copies in use.
 
     Return the removed copies."""
-    remove_abandoned(directory, INCOMPLETE)
+    remove_stale(directory, INCOMPLETE)
     present = copies(directory)
     excess = sum(copy.size for copy in present) - limit
     removed = []
@@ -70,5 +70,5 @@ def evict(directory: Path, limit: int, keep: Path) -> list[Copy]:
 
 def clear(directory: Path) -> list[Copy]:
     """Remove all copies not in use, and temporary files of killed processes. Return the removed copies."""
-    remove_abandoned(directory, INCOMPLETE)
+    remove_stale(directory, INCOMPLETE)
     return [copy for copy in copies(directory) if remove_unlocked(copy.path)]

@@ -221,7 +221,7 @@ def _write_copy(
         "lines": 0,
         "modified": _modified(corpus),
     }
-    with container.write_growing(path, KIND, fields) as ids:
+    with container.write_streaming(path, KIND, fields) as ids:
         for block, block_ids in encoder.encode_corpus(corpus, threads):
             if ids.length == 0:
                 _announce_size(corpus, block.read, len(block_ids), path, announce)

@@ -8,7 +8,7 @@ from typing import Any
 import xxhash
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.container import is_stored, read_fields
+from neglm_cli.store.container import is_safetensors, read_fields
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.text.corpus import Corpus, open_corpus
 from neglm_cli.text.fingerprint import combine
@@ -68,7 +68,7 @@ def recorded_paths(home: str) -> list[str]:
 
     Reads only the header, without verifying the file."""
     try:
-        if not os.path.isfile(home) or not is_stored(home):
+        if not os.path.isfile(home) or not is_safetensors(home):
             return []
         fields = read_fields(home)
         stored = [file["path"] for name in ("corpus", "validation") for file in fields.get(name, [])]

@@ -44,9 +44,9 @@ def save(vocabulary: Vocabulary, path: str, word2vec: bool = False) -> None:
 
 def read_counts(path: str) -> Counts:
     """Read the counts of a vocabulary: a neglm file, or text in either format."""
-    with container.seekable(path) as source:
+    with container.open_seekable(path) as source:
         try:
-            if container.is_stored(source.location):
+            if container.is_safetensors(source.location):
                 return Vocabulary.of_file(container.read_from(source, "vocabulary")).full_counts(source.name)
             with open(source.location, "rb") as file:
                 return _parse(file, source.name)

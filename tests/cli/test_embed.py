@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import Neglm, late_signal, one_sentence, users_environment
@@ -179,7 +179,7 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
 
 
 def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None:
-    with claimed("vectors.safetensors"):
+    with exclusive("vectors.safetensors"):
         said = neglm("embed", "corpus.txt", *SMALL, code=1).stderr
         neglm("embed", "corpus.txt", *SMALL, "-o", "others")
     message = "vectors.safetensors is being made by another process: wait for its end, or name another file"

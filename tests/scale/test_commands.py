@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.model import LanguageModel
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import late_signal, one_sentence
 from tests.cut_short import RANK, cut_short
@@ -292,7 +292,7 @@ def test_a_text_that_differs_is_refused(text: Path) -> None:
 
 
 def test_a_model_that_another_job_trains_is_refused(text: Path) -> None:
-    with claimed(str(text.parent / "model")):
+    with exclusive(str(text.parent / "model")):
         said = one_sentence(mpirun(2, *NEGLM, "train-lm", text.name, "-o", "model", cwd=text.parent, code=1).stderr)
     assert "model is being made by another process" in said
     assert list(text.parent.iterdir()) == [text]
