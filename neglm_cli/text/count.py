@@ -22,7 +22,7 @@ from neglm_cli.text.corpus import Corpus, FileFingerprints
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.text.sorted_runs import SortedRuns
 from neglm_cli.text.source import Block, Chunk
-from neglm_cli.text.table import Scratch, WordTable, find_owners, random_seed
+from neglm_cli.text.table import Scratch, WordArrays, WordTable, find_owners, random_seed
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 
 LOCAL_MEMORY = 24 << 20  # bytes of a thread's table: about half a million words
@@ -138,18 +138,15 @@ def counting(
         merged.close()
 
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]  # offsets, counts, word_bytes
-
-
-def _arrays(table: WordTable, runs: SortedRuns) -> Arrays:
+def _arrays(table: WordTable, runs: SortedRuns) -> WordArrays:
     """Return all counts, from memory or from disk. No more can be added."""
     if runs:
         return runs.merged()
     table.drop_slots()
-    return table.offsets, table.counts, table.word_bytes
+    return WordArrays(table.offsets, table.counts, table.word_bytes)
 
 
-def _exchange_counts(arrays: Arrays, ranks: Ranks, memory: int, runs: SortedRuns) -> WordTable:
+def _exchange_counts(arrays: WordArrays, ranks: Ranks, memory: int, runs: SortedRuns) -> WordTable:
     """Send every word's count to the rank that owns it, in batches. Return the table of this rank's words; if they
     exceed the memory, all are in `runs` instead."""
     offsets, counts, word_bytes = arrays

@@ -4,6 +4,7 @@ x and y may contain any byte except tab and newline. Counts of equal pairs are a
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,13 +34,24 @@ WRONG = {
 }
 
 
+class PairSpans(NamedTuple):
+    """Output arrays of `split_pairs`, int64 (BATCH_LINES,): spans of each x and y in the text, and counts."""
+
+    x_starts: np.ndarray
+    x_ends: np.ndarray
+    y_starts: np.ndarray
+    y_ends: np.ndarray
+    counts: np.ndarray
+
+
 @kernel
-def split_pairs(text, begin, end, total, x_starts, x_ends, y_starts, y_ends, counts):
+def split_pairs(text, begin, end, total, spans):
     """Split the lines of text[begin:end], which ends with a newline, until it ends or the arrays are full.
 
     Return the number of pairs and of lines, the position to continue at, the sum of `total` and all counts, and GOOD or
     the error code of the next line.
     """
+    x_starts, x_ends, y_starts, y_ends, counts = spans
     pairs = lines = 0
     while begin < end and pairs < counts.size:
         first_tab = second_tab = stop = begin
@@ -138,7 +150,7 @@ class _Reader:
         self.cells = _Cells()
         self.total = self.lines = 0
         self._rest: list[np.ndarray] = []
-        self._spans = tuple(np.empty(BATCH_LINES, np.int64) for _ in range(5))
+        self._spans = PairSpans(*(np.empty(BATCH_LINES, np.int64) for _ in range(5)))
 
     def read(self, text: np.ndarray) -> None:
         """Parse a block of text; its last line may be incomplete."""
@@ -152,7 +164,7 @@ class _Reader:
     def _read_lines(self, text: np.ndarray) -> None:
         begin, end = 0, len(text) - len(padded(b""))
         while begin < end:
-            pairs, lines, begin, self.total, wrong = split_pairs(text, begin, end, self.total, *self._spans)
+            pairs, lines, begin, self.total, wrong = split_pairs(text, begin, end, self.total, self._spans)
             self.lines += lines
             if wrong != GOOD:
                 raise NeglmError(f"{self.name}, line {self.lines + 1}: {WRONG[wrong]}")

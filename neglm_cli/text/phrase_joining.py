@@ -12,7 +12,7 @@ from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bigrams import HALF, PairCounts
 from neglm_cli.text.bits import folded_product
 from neglm_cli.text.table import ONE, SEED, Seed
-from neglm_cli.text.tokens import split, word_arrays
+from neglm_cli.text.tokens import split, word_spans
 
 UNKNOWN_WORD, LINE_END, NOTHING = -1, -2, -3  # special ids
 NEWLINE = b"\n"
@@ -87,14 +87,15 @@ def mark_joined(ids, sizes, joined):
 
 
 @kernel
-def write_joined(text, length, joined, delimiter, out, starts, ends, line_ends):
+def write_joined(text, length, joined, delimiter, out, spans):
     """Copy text[:length], replacing the whitespace before joined words by the delimiter.
 
     Return the number of bytes written, and the end of the last word: whitespace after it is not copied.
     """
+    starts, ends, _ = spans
     word = written = copied = last_end = begin = 0
     while begin < length:
-        words, _, begin = split(text, begin, length, starts, ends, line_ends)
+        words, _, begin = split(text, begin, length, spans)
         for i in range(words):
             if joined[word]:
                 size = last_end - copied
@@ -153,7 +154,7 @@ class PhraseWriter:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = np.frombuffer(delimiter, np.uint8).copy()
-        self._arrays = word_arrays()
+        self._spans = word_spans()
         self.space = bytearray()  # whitespace after the last word, which may be joined with the next
 
     def write(self, text: np.ndarray, length: int, joined: np.ndarray) -> list[bytes | bytearray | memoryview]:
@@ -166,7 +167,7 @@ class PhraseWriter:
             written, self.space = self.space[:known], self.space[known:]
             return [written]
         out = np.empty(length + int(np.count_nonzero(joined)) * len(self._delimiter), np.uint8)
-        size, end = write_joined(text, length, joined, self._delimiter, out, *self._arrays)
+        size, end = write_joined(text, length, joined, self._delimiter, out, self._spans)
         before = b"" if joined[0] else self.space
         self.space = bytearray(text[end:length].data)
         return [before, out[:size].data]

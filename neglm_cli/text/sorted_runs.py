@@ -8,7 +8,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,19 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.byte_order import compare, gather_words, sort_by_bytes
-from neglm_cli.text.table import WordTable
+from neglm_cli.text.table import WordArrays, WordTable
 
 PARTS = ("word_bytes", "offsets", "counts")
 MERGE_WORDS = 1 << 16  # words per write of the merge
 MERGE_BYTES = 1 << 20
+
+
+class MergeOutput(NamedTuple):
+    """Buffers for merged words."""
+
+    lengths: np.ndarray  # int64 (MERGE_WORDS,)
+    counts: np.ndarray  # int64 (MERGE_WORDS,)
+    word_bytes: np.ndarray  # uint8
 
 
 @inlined
@@ -43,11 +51,13 @@ def sift_down(heap, size, root, cursors, offsets, word_bytes):
 
 
 @kernel
-def merge_runs(heap, size, cursors, bounds, offsets, counts, word_bytes, out_lengths, out_counts, out_word_bytes):
+def merge_runs(heap, size, cursors, bounds, runs, output):
     """Merge until all runs are consumed or the output arrays are full.
 
     Run r consists of entries cursors[r] to bounds[r+1]. Return the number of runs left, of words and of bytes written.
     """
+    offsets, counts, word_bytes = runs
+    out_lengths, out_counts, out_word_bytes = output
     words = 0
     end = 0
     while size and words < out_counts.size:
@@ -108,26 +118,25 @@ class SortedRuns:
         self._bounds.append(self._bounds[-1] + len(order))
         table.clear()
 
-    def merged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return offsets, counts and word_bytes (with PADDING) of all words sorted by bytes, memory-mapped."""
-        offsets, counts, word_bytes = self._finish("runs", self._files, self._bounds[-1], self._bytes)
+    def merged(self) -> WordArrays:
+        """Return all words sorted by bytes, with their total counts, memory-mapped."""
+        runs = self._finish("runs", self._files, self._bounds[-1], self._bytes)
         bounds = np.array(self._bounds)
         cursors = bounds[:-1].copy()
         heap = np.arange(len(cursors))
         left = len(heap)
         for root in reversed(range(left // 2)):
-            sift_down(heap, left, root, cursors, offsets, word_bytes)
+            sift_down(heap, left, root, cursors, runs.offsets, runs.word_bytes)
         out_files = self._create("merged")
         out_lengths, out_counts = np.empty((2, MERGE_WORDS), np.int64)
         out_word_bytes = np.empty(MERGE_BYTES, np.uint8)
         all_words = all_bytes = 0
         while left:
-            left, words, size = merge_runs(
-                heap, left, cursors, bounds, offsets, counts, word_bytes, out_lengths, out_counts, out_word_bytes
-            )
+            output = MergeOutput(out_lengths, out_counts, out_word_bytes)
+            left, words, size = merge_runs(heap, left, cursors, bounds, runs, output)
             if not words:  # the next word is larger than the buffer
                 next_word = cursors[heap[0]]
-                out_word_bytes = np.empty(int(offsets[next_word + 1] - offsets[next_word]), np.uint8)
+                out_word_bytes = np.empty(int(runs.offsets[next_word + 1] - runs.offsets[next_word]), np.uint8)
             starts = all_bytes + np.cumsum(out_lengths[:words]) - out_lengths[:words]
             self._write(out_files, out_word_bytes[:size], starts, out_counts[:words])
             all_words += words
@@ -153,9 +162,7 @@ class SortedRuns:
         except OSError as error:
             raise disk_full_error(error) from error
 
-    def _finish(
-        self, stage: str, files: list[BinaryIO], words: int, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _finish(self, stage: str, files: list[BinaryIO], words: int, size: int) -> WordArrays:
         """Close the files and map them. The last offset is the end of the last word."""
         self._write(files, np.zeros(PADDING, np.uint8), np.array([size]), np.empty(0, np.int64))
         try:
@@ -163,7 +170,7 @@ class SortedRuns:
                 file.close()
         except OSError as error:
             raise disk_full_error(error) from error
-        return (
+        return WordArrays(
             self._map(stage, "offsets", np.int64, words + 1),
             self._map(stage, "counts", np.int64, words),
             self._map(stage, "word_bytes", np.uint8, size + PADDING),

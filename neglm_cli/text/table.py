@@ -15,13 +15,14 @@ of insertion, so that no output depends on the seed.
 """
 
 import secrets
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel, outlined
 from neglm_cli.text.bits import PADDING, folded_product, load64, prefetch
-from neglm_cli.text.tokens import BATCH, padded, split, word_arrays
+from neglm_cli.text.tokens import BATCH, padded, split, word_spans
 
 MAX_ENTRIES = 2**32 - 2
 ENTRY_MASK = np.uint64(0xFFFFFFFF)
@@ -37,6 +38,24 @@ def random_seed() -> Seed:
 
 
 SEED = random_seed()  # of this process's tables
+
+
+class WordArrays(NamedTuple):
+    """Words with counts: entry e is word_bytes[offsets[e]:offsets[e + 1]]."""
+
+    offsets: np.ndarray  # int64 (E + 1,)
+    counts: np.ndarray  # int64 (E,)
+    word_bytes: np.ndarray  # uint8 (B + PADDING,)
+
+
+class TableArrays(NamedTuple):
+    """The arrays of a hash table, with capacity for more entries than it has."""
+
+    seed: Seed
+    slots: np.ndarray
+    offsets: np.ndarray
+    counts: np.ndarray
+    word_bytes: np.ndarray
 
 
 @inlined
@@ -88,9 +107,10 @@ def find(text, start, length, h, slots, offsets, word_bytes):
 
 
 @kernel
-def lookup_word(word, length, seed, slots, offsets, word_bytes):
+def lookup_word(word, length, table):
     """Return the entry of a word, or -1."""
-    return find(word, 0, length, hash_word(word, 0, length, seed), slots, offsets, word_bytes)[0]
+    h = hash_word(word, 0, length, table.seed)
+    return find(word, 0, length, h, table.slots, table.offsets, table.word_bytes)[0]
 
 
 @kernel
@@ -103,8 +123,9 @@ def find_linear(word, length, offsets, word_bytes):
 
 
 @outlined
-def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, word_bytes):
+def insert(text, start, length, h, slot, count, entry, table):
     """Append a new entry. The arrays must have capacity for it."""
+    _, slots, offsets, counts, word_bytes = table
     slots[slot] = (h >> HALF) << HALF | np.uint64(entry + 1)
     offset = offsets[entry]
     for i in range(length):
@@ -114,11 +135,12 @@ def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, w
 
 
 @inlined
-def hash_batch(text, words, starts, ends, hashes, seed, slots, offsets, word_bytes):
+def hash_batch(text, words, starts, ends, hashes, table):
     """Hash the words of a batch, and prefetch first their slots, then their entries.
 
     Rare words are not in the cache: without prefetching, cache misses would dominate the time.
     """
+    seed, slots, offsets, _, word_bytes = table
     mask = np.uint64(slots.size - 1)
     for i in range(words):
         hashes[i] = hash_word(text, starts[i], ends[i] - starts[i], seed)
@@ -130,27 +152,29 @@ def hash_batch(text, words, starts, ends, hashes, seed, slots, offsets, word_byt
 
 
 @kernel
-def count_text(text, begin, end, size, seed, slots, offsets, counts, word_bytes, starts, ends, line_ends, hashes):
+def count_text(text, begin, end, size, table, spans, hashes):
     """Count the words of text[begin:end] until it ends or the next batch may exceed the table's capacity.
 
     Return the number of entries, of words and of lines counted, the position to continue at, and the capacity in bytes
     that the next batch may need: a single word can have any length.
     """
+    _, slots, offsets, counts, word_bytes = table
+    starts, ends, _ = spans
     words = lines = missing = 0
     capacity = word_bytes.size - PADDING
     while begin < end:
-        batch, batch_lines, position = split(text, begin, end, starts, ends, line_ends)
+        batch, batch_lines, position = split(text, begin, end, spans)
         if size + batch > counts.size or offsets[size] + (position - begin) > capacity:
             missing = position - begin
             break
-        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, word_bytes)
+        hash_batch(text, batch, starts, ends, hashes, table)
         for i in range(batch):
             start, length, h = starts[i], ends[i] - starts[i], hashes[i]
             entry, slot = find(text, start, length, h, slots, offsets, word_bytes)
             if entry >= 0:
                 counts[np.uint64(entry)] += 1
             else:
-                insert(text, start, length, h, slot, 1, size, slots, offsets, counts, word_bytes)
+                insert(text, start, length, h, slot, 1, size, table)
                 size += 1
         words += batch
         lines += batch_lines
@@ -159,31 +183,34 @@ def count_text(text, begin, end, size, seed, slots, offsets, counts, word_bytes,
 
 
 @kernel
-def add_entries(more_offsets, more_counts, more_word_bytes, size, seed, slots, offsets, counts, word_bytes):
-    """Add every word of another table's arrays, with its count. Return the number of entries."""
+def add_entries(words, size, table):
+    """Add words (WordArrays) with their counts. Return the number of entries."""
+    _, slots, offsets, counts, word_bytes = table
+    more_offsets, more_counts, more_word_bytes = words
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, more_counts.size, BATCH):
         batch = min(BATCH, more_counts.size - first)
         starts, ends = more_offsets[first : first + batch], more_offsets[first + 1 : first + 1 + batch]
-        hash_batch(more_word_bytes, batch, starts, ends, hashes, seed, slots, offsets, word_bytes)
+        hash_batch(more_word_bytes, batch, starts, ends, hashes, table)
         for i in range(batch):
             start, length, h, count = starts[i], ends[i] - starts[i], hashes[i], more_counts[first + i]
             entry, slot = find(more_word_bytes, start, length, h, slots, offsets, word_bytes)
             if entry >= 0:
                 counts[entry] += count
             else:
-                insert(more_word_bytes, start, length, h, slot, count, size, slots, offsets, counts, word_bytes)
+                insert(more_word_bytes, start, length, h, slot, count, size, table)
                 size += 1
     return size
 
 
 @kernel
-def add_spans(text, starts, ends, more_counts, entries, size, seed, slots, offsets, counts, word_bytes):
+def add_spans(text, starts, ends, more_counts, entries, size, table):
     """Add the words text[starts[i]:ends[i]] with their counts, and set entries[i]. Return the number of entries."""
+    _, slots, offsets, counts, word_bytes = table
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, starts.size, BATCH):
         batch = min(BATCH, starts.size - first)
-        hash_batch(text, batch, starts[first:], ends[first:], hashes, seed, slots, offsets, word_bytes)
+        hash_batch(text, batch, starts[first:], ends[first:], hashes, table)
         for i in range(batch):
             start, length, h = starts[first + i], ends[first + i] - starts[first + i], hashes[i]
             count = more_counts[first + i]
@@ -192,15 +219,16 @@ def add_spans(text, starts, ends, more_counts, entries, size, seed, slots, offse
                 counts[entry] += count
             else:
                 entry = size
-                insert(text, start, length, h, slot, count, size, slots, offsets, counts, word_bytes)
+                insert(text, start, length, h, slot, count, size, table)
                 size += 1
             entries[first + i] = entry
     return size
 
 
 @kernel
-def lookup_words(query_offsets, query_bytes, entries, seed, slots, offsets, word_bytes):
+def lookup_words(query_offsets, query_bytes, entries, table):
     """Set the entry of every word of another table's arrays, or -1."""
+    seed, slots, offsets, _, word_bytes = table
     for i in range(entries.size):
         start, length = query_offsets[i], query_offsets[i + 1] - query_offsets[i]
         h = hash_word(query_bytes, start, length, seed)
@@ -218,8 +246,9 @@ def find_owners(offsets, word_bytes, first, parts, seed, owners):
 
 
 @kernel
-def fill_slots(size, seed, slots, offsets, word_bytes):
+def fill_slots(size, table):
     """Insert all entries into empty slots. The words are known to be distinct."""
+    seed, slots, offsets, _, word_bytes = table
     mask = np.uint64(slots.size - 1)
     for entry in range(size):
         h = hash_word(word_bytes, offsets[entry], offsets[entry + 1] - offsets[entry], seed)
@@ -230,14 +259,14 @@ def fill_slots(size, seed, slots, offsets, word_bytes):
 
 
 @kernel
-def lookup_text(
-    text, begin, end, unknown, end_of_line, ids, seed, slots, offsets, word_bytes, starts, ends, line_ends, hashes
-):  # fmt: skip
-    """Write the ids of the words of text[begin:end], and `end_of_line` for each newline. Return the number of ids."""
-    written = 0
+def lookup_text(text, end, unknown, end_of_line, ids, table, spans, hashes):
+    """Write the ids of the words of text[:end], and `end_of_line` for each newline. Return the number of ids."""
+    _, slots, offsets, _, word_bytes = table
+    starts, ends, line_ends = spans
+    written = begin = 0
     while begin < end:
-        batch, lines, begin = split(text, begin, end, starts, ends, line_ends)
-        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, word_bytes)
+        batch, lines, begin = split(text, begin, end, spans)
+        hash_batch(text, batch, starts, ends, hashes, table)
         line = 0
         for i in range(batch):
             while line < lines and line_ends[line] == i:
@@ -257,7 +286,8 @@ class Scratch:
     """Scratch arrays, reused for every block of text: one set per thread."""
 
     def __init__(self) -> None:
-        self.arrays = (*word_arrays(), np.empty(BATCH, np.uint64))
+        self.spans = word_spans()
+        self.hashes = np.empty(BATCH, np.uint64)
         self.ids = np.empty(0, np.int32)
 
     def ids_buffer(self, length: int) -> np.ndarray:
@@ -290,6 +320,10 @@ class WordTable:
         self._slots = self._slots[:0].copy()
 
     @property
+    def _arrays(self) -> TableArrays:
+        return TableArrays(self._seed, self._slots, self._offsets, self._counts, self._word_bytes)
+
+    @property
     def offsets(self) -> np.ndarray:
         return self._offsets[: self.size + 1]
 
@@ -312,16 +346,7 @@ class WordTable:
         words = lines = begin = 0
         while begin < length:
             self.size, new_words, new_lines, begin, missing = count_text(
-                text,
-                begin,
-                length,
-                self.size,
-                self._seed,
-                self._slots,
-                self._offsets,
-                self._counts,
-                self._word_bytes,
-                *scratch.arrays,
+                text, begin, length, self.size, self._arrays, scratch.spans, scratch.hashes
             )
             words, lines = words + new_words, lines + new_lines
             if missing:
@@ -335,17 +360,7 @@ class WordTable:
     def add_words(self, offsets: np.ndarray, counts: np.ndarray, word_bytes: np.ndarray) -> None:
         """Add words given as a table's arrays (`word_bytes` followed by PADDING)."""
         self._reserve(len(counts), int(offsets[-1] - offsets[0]))
-        self.size = add_entries(
-            offsets,
-            counts,
-            word_bytes,
-            self.size,
-            self._seed,
-            self._slots,
-            self._offsets,
-            self._counts,
-            self._word_bytes,
-        )
+        self.size = add_entries(WordArrays(offsets, counts, word_bytes), self.size, self._arrays)
 
     def add_word(self, word: bytes, count: int) -> None:
         self.add_words(np.array([0, len(word)]), np.array([count]), padded(word))
@@ -354,49 +369,25 @@ class WordTable:
         """Add the words text[starts[i]:ends[i]] with their counts. Return their entries, int64."""
         self._reserve(len(starts), int((ends - starts).sum()))
         entries = np.empty(len(starts), np.int64)
-        self.size = add_spans(
-            text,
-            starts,
-            ends,
-            counts,
-            entries,
-            self.size,
-            self._seed,
-            self._slots,
-            self._offsets,
-            self._counts,
-            self._word_bytes,
-        )
+        self.size = add_spans(text, starts, ends, counts, entries, self.size, self._arrays)
         return entries
 
     def entries(self, offsets: np.ndarray, word_bytes: np.ndarray) -> np.ndarray:
         """Return the entries of words given as a table's arrays, int64; -1 for unknown words."""
         entries = np.empty(len(offsets) - 1, np.int64)
-        lookup_words(offsets, word_bytes, entries, self._seed, self._slots, self._offsets, self._word_bytes)
+        lookup_words(offsets, word_bytes, entries, self._arrays)
         return entries
 
     def entry(self, word: bytes) -> int:
         """Return the entry of a word, or -1."""
-        return int(lookup_word(padded(word), len(word), self._seed, self._slots, self._offsets, self._word_bytes))
+        return int(lookup_word(padded(word), len(word), self._arrays))
 
     def lookup_text(
         self, text: np.ndarray, length: int, unknown: int, end_of_line: int, scratch: Scratch
     ) -> np.ndarray:
         """Return the entries of the words of text[:length], int32; `unknown` for others, `end_of_line` for newlines."""
         ids = scratch.ids_buffer(length)
-        written = lookup_text(
-            text,
-            0,
-            length,
-            unknown,
-            end_of_line,
-            ids,
-            self._seed,
-            self._slots,
-            self._offsets,
-            self._word_bytes,
-            *scratch.arrays,
-        )
+        written = lookup_text(text, length, unknown, end_of_line, ids, self._arrays, scratch.spans, scratch.hashes)
         return ids[:written].copy()
 
     def _reserve(self, entries: int, bytes_: int) -> None:
@@ -413,7 +404,7 @@ class WordTable:
             self._offsets = _grown(self._offsets, self.size + 1, capacity + 1)
             self.drop_slots()
             self._slots = np.zeros(2 * capacity, np.uint64)
-            fill_slots(self.size, self._seed, self._slots, self._offsets, self._word_bytes)
+            fill_slots(self.size, self._arrays)
         used = int(self._offsets[self.size])
         if used + bytes_ + PADDING > len(self._word_bytes):
             self._word_bytes = _grown(self._word_bytes, used, max(used + bytes_ + PADDING, 2 * len(self._word_bytes)))

@@ -4,6 +4,8 @@ Words are the same as those of `bytes.split()`: separated by ASCII whitespace, w
 Lines end only at `\\n`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from neglm_cli.kernels import kernel
@@ -17,13 +19,21 @@ BATCH = 256  # words per batch: the arrays fit into the L1 cache
 ONE = np.uint64(1)
 
 
-def word_arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Allocate the output arrays of `split`: starts, ends, line_ends."""
-    return np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
+class WordSpans(NamedTuple):
+    """Output arrays of `split`, int64."""
+
+    starts: np.ndarray  # of words
+    ends: np.ndarray  # of words
+    line_ends: np.ndarray  # number of words before each newline
+
+
+def word_spans() -> WordSpans:
+    """Allocate the output arrays of `split` for BATCH words."""
+    return WordSpans(np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64))
 
 
 @kernel
-def split(text, begin, end, starts, ends, line_ends):
+def split(text, begin, end, spans):
     """Split text[begin:end] until it ends or an array is full.
 
     Word i is text[starts[i]:ends[i]]; line_ends[j] is the number of this call's words before the j-th newline.
@@ -31,6 +41,7 @@ def split(text, begin, end, starts, ends, line_ends):
     word. The arrays need at least 128 elements: otherwise a word that is incomplete at the end of a 64-byte block could
     keep the next call from making progress.
     """
+    starts, ends, line_ends = spans
     # Unsigned indices save Numba's test for negative ones: this is the hottest loop.
     words = words_ended = lines = 0
     before = ONE  # 1 if the byte before the block is whitespace

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from neglm_cli.kernels import kernel
 from neglm_cli.text.bits import PADDING
-from neglm_cli.text.table import Scratch, WordTable, find, find_linear, insert
+from neglm_cli.text.table import SEED, Scratch, TableArrays, WordTable, find, find_linear, insert
 from neglm_cli.text.tokens import padded
 from tests.text.reference import counts, sentences, texts
 
@@ -95,19 +95,20 @@ def test_words_that_differ_only_at_their_beginning() -> None:
 
 
 @kernel
-def found_with_equal_hashes(text, length, slots, offsets, counts, word_bytes):  # type: ignore[no-untyped-def]
+def found_with_equal_hashes(text, length, table):  # type: ignore[no-untyped-def]
     """Insert the first word, look for the second under the same hash."""
     h = np.uint64(12345)
-    insert(text, 0, length, h, np.int64(h & np.uint64(slots.size - 1)), 1, 0, slots, offsets, counts, word_bytes)
-    return find(text, length, length, h, slots, offsets, word_bytes)[0]
+    insert(text, 0, length, h, np.int64(h & np.uint64(table.slots.size - 1)), 1, 0, table)
+    return find(text, length, length, h, table.slots, table.offsets, table.word_bytes)[0]
 
 
 @pytest.mark.parametrize(("text", "entry"), [(b"onetwo", -1), (b"oneone", 0), (b"longer one!longer two!", -1)])
 def test_equal_hashes_do_not_make_equal_words(text: bytes, entry: int) -> None:
-    slots, offsets, counts, word_bytes = (
+    table = TableArrays(
+        SEED,
         np.zeros(8, np.uint64),
         np.zeros(3, np.int64),
         np.zeros(2, np.int64),
         padded(bytes(99)),
     )
-    assert found_with_equal_hashes(padded(text), len(text) // 2, slots, offsets, counts, word_bytes) == entry
+    assert found_with_equal_hashes(padded(text), len(text) // 2, table) == entry
