@@ -28,7 +28,7 @@ ENCODE = """
 import sys, time
 from neglm_cli.text.count import counting
 from neglm_cli.text.encode import Encoder
-from neglm_cli.text.source import open_corpus
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.vocabulary import Vocabulary
 encoder = Encoder(Vocabulary.load("vocab.safetensors"))
 def encode(path):

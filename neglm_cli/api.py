@@ -82,8 +82,8 @@ class Model:
     def perplexity(self, file: str) -> float:
         """That of a text, plain or compressed, read as one text from its first word to its last."""
         from neglm_cli.lm.scoring import CHUNK, Reader
+        from neglm_cli.text.corpus import open_corpus
         from neglm_cli.text.encode import Encoder
-        from neglm_cli.text.source import open_corpus
 
         model, corpus = self._model, open_corpus([file])
         reader = Reader(self._device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)

@@ -63,7 +63,7 @@ def _described(copy: "Copy") -> dict[str, Any]:
 def _corpus(copy: Path) -> list[str] | None:
     """The text that it is a copy of; None if the copy is damaged."""
     from neglm_cli.store.container import read_fields
-    from neglm_cli.text.remembered import path_from
+    from neglm_cli.text.provenance import path_from
 
     try:
         return [path_from(str(copy), file["path"]) or "" for file in read_fields(copy)["corpus"]]

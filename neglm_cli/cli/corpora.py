@@ -11,12 +11,12 @@ import typer
 from neglm_cli.cli.console import console
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, empty, shown
-from neglm_cli.scale.agreement import check_same, from_first
+from neglm_cli.scale.agreement import broadcast_from_rank0, check_same
 from neglm_cli.scale.launch import ranks
-from neglm_cli.store.output import STANDARD_STREAM, is_place_for_file
+from neglm_cli.store.output import STANDARD_STREAM, is_regular_output
 
 if TYPE_CHECKING:
-    from neglm_cli.text.source import Corpus
+    from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.vocabulary import Vocabulary
 
 DEFAULT_VOCABULARY = "vocab.safetensors"
@@ -34,7 +34,7 @@ def refuse_pipes(pipes: Iterable[str]) -> None:
 
 def check_texts(corpus: "Corpus") -> None:
     """All processes must see the same files: of the same sizes, and with the same bytes here and there."""
-    from neglm_cli.text.remembered import sample
+    from neglm_cli.text.provenance import sample
 
     if ranks().size > 1:
         refuse_pipes(source.path for source in corpus.sources if source.size < 0)
@@ -49,7 +49,7 @@ def has_vocabulary(vocab: str | None) -> bool:
 
 def state_beside(output: str) -> str:
     """Where the state of a training is kept; nowhere if its output is no file."""
-    return output + PARTIAL if is_place_for_file(output) else ""
+    return output + PARTIAL if is_regular_output(output) else ""
 
 
 def last_state(state: str) -> str:
@@ -100,10 +100,10 @@ class Named:
         self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
 
     def _copied(self, path: str, copies: ExitStack) -> str:
-        from neglm_cli.store.container import seekable
+        from neglm_cli.store.container import open_seekable
 
         console.announce_standard_input([path])
-        copy = copies.enter_context(seekable(path))
+        copy = copies.enter_context(open_seekable(path))
         if not os.path.getsize(copy.location):
             raise NeglmError(empty(copy.name))
         self.labels[copy.location] = copy.name
@@ -115,7 +115,7 @@ class Named:
 
     def records(self, corpus: "Corpus", threads: int) -> list[dict[str, Any]]:
         """What to remember of each file of the corpus, which is these or, where there are none, another one."""
-        from neglm_cli.text.remembered import fingerprint
+        from neglm_cli.text.provenance import fingerprint
 
         files = [
             {"path": source.path, "size": source.size, "fingerprint": fingerprint(source, threads)}
@@ -132,9 +132,9 @@ def find_vocabulary(
 ) -> "tuple[Vocabulary, list[dict[str, Any]]]":
     """The vocabulary of this name, or the one that lies here, with the corpus that it remembers; without any, that of
     the corpus."""
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.count import counting
-    from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import Vocabulary, build, put_together
+    from neglm_cli.text.vocabulary import Vocabulary, build, gather_counts
 
     processes = ranks()
     if not has_vocabulary(vocab):
@@ -148,8 +148,8 @@ def find_vocabulary(
             Progress("counting words", opened.size) as progress,
             counting(opened, threads, COUNTING_MEMORY, progress.advance, ranks=processes) as counts,
         ):
-            together = put_together(counts, min_count, max_size, processes)
-            return from_first(processes, lambda: build(together, min_count, max_size)), []
+            together = gather_counts(counts, min_count, max_size, processes)
+            return broadcast_from_rank0(processes, lambda: build(together, min_count, max_size)), []
     path = DEFAULT_VOCABULARY if vocab is None else vocab
     vocabulary = Vocabulary.load(path)
     console.note(f"using the vocabulary {shown(path)} ({count_of(len(vocabulary), 'entry')})")
@@ -160,8 +160,8 @@ def open_named_or_remembered(
     readable: list[str], files: list[dict[str, Any]], vocab: str | None, threads: int
 ) -> "Corpus":
     """The corpus that was named, or the one that the vocabulary remembers."""
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
+    from neglm_cli.text.provenance import reopen
 
     if readable:
         return open_corpus(readable)

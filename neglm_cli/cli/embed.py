@@ -34,9 +34,9 @@ from neglm_cli.cli.options import (
     one_blas_thread,
 )
 from neglm_cli.cli.overwriting import refuse_overwriting
-from neglm_cli.scale.agreement import at_first
+from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 
@@ -253,7 +253,7 @@ def embed(
     one_blas_thread()
     console.announce_compiling()
     with ExitStack() as copies:
-        at_first(ranks(), lambda: copies.enter_context(claimed(output)))
+        on_rank0(ranks(), lambda: copies.enter_context(exclusive(output)))
         if resume:
             summary = Run(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint).train()
         else:

@@ -23,9 +23,9 @@ from neglm_cli.scale.launch import ranks
 if TYPE_CHECKING:
     from neglm_cli.sgns.job import Job
     from neglm_cli.sgns.settings import Settings
-    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.pairs import Pairs
-    from neglm_cli.text.source import Corpus
+    from neglm_cli.text.word_index import WordIndex
     from neglm_cli.vectors.vectors import Vectors
 
 
@@ -55,7 +55,7 @@ def new_job(
 
 
 def _text_job(
-    words: "Alphabet", corpus: "Corpus", files: list[dict[str, Any]], settings: "Settings", cache: bool
+    words: "WordIndex", corpus: "Corpus", files: list[dict[str, Any]], settings: "Settings", cache: bool
 ) -> "Job":
     from neglm_cli.sgns.job import text_job
     from neglm_cli.text.encoded import default_cache
@@ -74,8 +74,8 @@ def _checked(job: "Job") -> "Job":
 
 
 def read_pairs(path: str, settings: "Settings") -> "Pairs":
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.pair_lines import pairs_of
-    from neglm_cli.text.source import open_corpus
 
     console.announce_standard_input([path])
     source = open_corpus([path])
@@ -104,8 +104,8 @@ def start_from(job: "Job", given: "Vectors", path: str) -> None:
 def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: str | None, cache: bool) -> "Job":
     from neglm_cli.sgns.job import go_on, pairs_job
     from neglm_cli.sgns.settings import Settings
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
+    from neglm_cli.text.provenance import reopen
     from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
 
     path = output + PARTIAL

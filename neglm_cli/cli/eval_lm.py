@@ -13,7 +13,7 @@ from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def evaluate_texts(
     from dataclasses import replace
 
     from neglm_cli.lm.devices import make_device
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
 
     for test in tests:
         check_texts(open_corpus([test]))  # what is wrong with them is said at once
@@ -61,20 +61,22 @@ def _results(
     size, rank = processes.size, processes.rank
     if size == 1:
         shows = [_line_printer(test, json) if per_line else None for test in tests]
-        return [_evaluate(model, device, test, threads, ALONE, show) for test, show in zip(tests, shows, strict=True)]
+        return [
+            _evaluate(model, device, test, threads, SINGLE_RANK, show) for test, show in zip(tests, shows, strict=True)
+        ]
     lines: dict[int, list[Line]] = {number: [] for number in range(len(tests))}
     divided = len(tests) < size
     found = {
         number: _evaluate(
-            model, device, tests[number], threads, processes if divided else ALONE,
+            model, device, tests[number], threads, processes if divided else SINGLE_RANK,
             lines[number].append if per_line else None,
         )
         for number in (range(len(tests)) if divided else range(rank, len(tests), size))
     }  # fmt: skip
-    everyone = processes.all(found)
+    everyone = processes.allgather(found)
     for number, test in enumerate(tests) if per_line else ():
         show = _line_printer(test, json)
-        for line in chain.from_iterable(processes.all(lines[number])):
+        for line in chain.from_iterable(processes.allgather(lines[number])):
             show(line)
     return [next(part[number] for part in everyone if number in part) for number in range(len(tests))]
 
@@ -84,8 +86,8 @@ def _evaluate(
     take_line: "Callable[[Line], None] | None",
 ) -> dict[str, Any]:  # fmt: skip
     from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.encode import Encoder
-    from neglm_cli.text.source import open_corpus
 
     corpus = open_corpus([test])
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words
@@ -113,7 +115,7 @@ def _evaluate(
                 rate = words / max(progress.seconds, 1e-9)
                 progress.advance(after - before, f"{amount(words, 'K words')}, {amount(rate, 'K words')}/s")
         seconds = progress.seconds
-    tally = sum(processes.all(reader.tally), Tally())
+    tally = sum(processes.allgather(reader.tally), Tally())
     if not tally.tokens:
         raise NeglmError(f"{corpus.name} has no words: there is nothing to predict")
     if tally.words and tally.oov == tally.words:

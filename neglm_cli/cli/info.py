@@ -61,9 +61,9 @@ def info(
 
 def _print_words(stored: "Stored", json: bool) -> None:
     from neglm_cli.text import wordlist
-    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.word_index import WordIndex
 
-    vocabulary = Alphabet.from_stored(stored)
+    vocabulary = WordIndex.from_stored(stored)
     if json:
         words = (word.decode(errors="backslashreplace") for word in vocabulary)
         console.json([list(pair) for pair in zip(words, vocabulary.counts.tolist(), strict=True)])
@@ -102,7 +102,7 @@ def _as_text(stored: "Stored") -> str:
 
 def _file_as_text(stored: "Stored", file: dict[str, Any]) -> str:
     from neglm_cli.errors import shown
-    from neglm_cli.text.remembered import corpus_state, path_from
+    from neglm_cli.text.provenance import corpus_state, path_from
 
     path = path_from(stored.path, file["path"])
     state = "a pipe" if path is None else f"{shown(path)}, {corpus_state(file | {'path': path})}"

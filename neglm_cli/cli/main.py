@@ -14,7 +14,7 @@ from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.scale.launch import ranks
-from neglm_cli.store.watching import show_with
+from neglm_cli.store.progress import set_progress
 
 # isort: off
 from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, generate, next_  # noqa: F401
@@ -27,7 +27,7 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 def run(arguments: list[str]) -> int:
     """Run the command line; returns the exit code. From here on signals are ignored."""
     watch()
-    show_with(Progress)
+    set_progress(Progress)
     sentence = ""
     try:
         join(arguments)
@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
         code, sentence = _explain(error, arguments)
     if sentence:
         return leave(code, sentence)
-    ranks().finish()
+    ranks().finalize()
     return code
 
 

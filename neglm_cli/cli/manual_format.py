@@ -79,7 +79,7 @@ def format_page(*others: str) -> str:
         "the number `layers` - 1. {moments} counts in the same way, up to `moments` - 1.",
         "Lengths of dimensions:",
     )
-    for letter, meaning in schema.LETTERS.items():
+    for letter, meaning in schema.DIMENSIONS.items():
         lines += tagged(bold(letter), _sentence(meaning))
     lines += section("CHECKS", *CHECKS)
     lines += model_sections()

@@ -142,7 +142,7 @@ def noise_alpha_option(help_text: str, default: str) -> Any:
 def thread_count(threads: int | None) -> int:
     from neglm_cli.text.parallel import usable_cores
 
-    return threads or max(1, usable_cores() // ranks().sharing)
+    return threads or max(1, usable_cores() // ranks().sharing_cores)
 
 
 def find_gpu(device: str) -> "Gpu | None":
@@ -160,7 +160,7 @@ def find_gpu(device: str) -> "Gpu | None":
             if device != devices.AUTO:
                 raise NeglmError(f"--device {device} cannot be used: {error}") from error
             problem = error
-    problems = [found for found in ranks().all(problem and (str(problem), problem.absent)) if found]
+    problems = [found for found in ranks().allgather(problem and (str(problem), problem.absent)) if found]
     if problems:
         reasons = [reason for reason, absent in problems if not absent or len(problems) < ranks().size]
         gpu = None

@@ -31,10 +31,10 @@ def refuse_overwriting(
 
 
 def _refuse_remembered(outputs: Sequence[str], inputs: Sequence[str]) -> None:
-    from neglm_cli.text.remembered import remembered_paths
+    from neglm_cli.text.provenance import recorded_paths
 
     for home in inputs:
-        for text in remembered_paths(home):
+        for text in recorded_paths(home):
             for path in outputs:
                 if _same(path, text):
                     raise typer.BadParameter(

@@ -26,8 +26,8 @@ from neglm_cli.errors import count_of, short, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
 if TYPE_CHECKING:
+    from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.phrases import Phrases, Rule
-    from neglm_cli.text.source import Corpus
 
 THRESHOLDS = {"pmi": 5.0, "npmi": 0.5}
 PHRASE_WIDTH = 40  # characters of a phrase in the summary
@@ -149,8 +149,8 @@ def phrases(
     budget = memory_size(memory)
     console.announce_compiling()
     from neglm_cli.cli.corpora import Named
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.phrases import Rule
-    from neglm_cli.text.source import open_corpus
 
     clock = Progress("phrases", None)
     with ExitStack() as copies:

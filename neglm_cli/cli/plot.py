@@ -27,7 +27,7 @@ from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing
 
 if TYPE_CHECKING:
-    from neglm_cli.store.container import Readable
+    from neglm_cli.store.container import SeekableFile
 
 CURVES, MAP, PMI = "learning curves", "map of words", "PMI and learned scores"
 OUTPUTS = {CURVES: "curves.svg", MAP: "map.svg", PMI: "pmi.svg"}
@@ -173,9 +173,9 @@ def plot(
         if pmi:
             kind = PMI
         else:
-            from neglm_cli.store.container import seekable
+            from neglm_cli.store.container import open_seekable
 
-            sources = [stack.enter_context(seekable(file)) for file in files]
+            sources = [stack.enter_context(open_seekable(file)) for file in files]
             kind = _kind(sources)
         _check_kind(kind, by is not None or reports or bool(label), words, method)
         target = output or OUTPUTS[kind]
@@ -234,11 +234,11 @@ def _form(output: str) -> str:
     return form
 
 
-def _kind(sources: list["Readable"]) -> str:
+def _kind(sources: list["SeekableFile"]) -> str:
     """What there is to draw of these files."""
-    from neglm_cli.store.container import is_stored
+    from neglm_cli.store.container import is_safetensors
 
-    stored = [is_stored(source.location) for source in sources]
+    stored = [is_safetensors(source.location) for source in sources]
     if not any(stored):
         return CURVES
     if len(stored) > 1:

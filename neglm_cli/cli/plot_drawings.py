@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from neglm_cli.pictures.log import By
-    from neglm_cli.store.container import Readable
+    from neglm_cli.store.container import SeekableFile
     from neglm_cli.vectors.plane import Method
 
 LONGEST = 24  # characters of a word
@@ -28,7 +28,7 @@ class Drawing(NamedTuple):
     text: str
 
 
-def curves(sources: list["Readable"], label: list[str] | None, by: "By", reports: bool) -> Drawing:
+def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", reports: bool) -> Drawing:
     from neglm_cli.pictures.curves import draw
     from neglm_cli.pictures.log import TrainingLog
     from neglm_cli.pictures.panels import draws_each_report, panels
@@ -63,7 +63,7 @@ def curves(sources: list["Readable"], label: list[str] | None, by: "By", reports
     return Drawing(lambda: draw(logs, names, by, reports), {"by": by, "trainings": runs}, text)
 
 
-def word_map(source: "Readable", most: int, method: "Method", seed: int) -> Drawing:
+def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> Drawing:
     console.announce_compiling()
     from neglm_cli.pictures.wordmap import draw
     from neglm_cli.store import container

@@ -24,8 +24,8 @@ from neglm_cli.errors import count_of, short
 if TYPE_CHECKING:
     from neglm_cli.objective.joint import Joint
     from neglm_cli.objective.theorem import Approximation, Scores
-    from neglm_cli.text.alphabet import Alphabet
     from neglm_cli.text.pairs import Pairs
+    from neglm_cli.text.word_index import WordIndex
 
 NAME_WIDTH = 24  # characters of a word in the tables
 
@@ -181,7 +181,7 @@ def _worst_pairs(pairs: "Pairs", joint: "Joint", scores: "Scores", model: "Appro
     ]
 
 
-def _worst_words(alphabet: "Alphabet", parts: Any, top: int) -> list[dict[str, Any]]:
+def _worst_words(alphabet: "WordIndex", parts: Any, top: int) -> list[dict[str, Any]]:
     return [
         {"word": _text(alphabet, i), "divergence": float(parts[i])}
         for i in (-parts).argsort(kind="stable")[:top].tolist()
@@ -189,7 +189,7 @@ def _worst_words(alphabet: "Alphabet", parts: Any, top: int) -> list[dict[str, A
     ]
 
 
-def _text(alphabet: "Alphabet", i: int) -> str:
+def _text(alphabet: "WordIndex", i: int) -> str:
     return alphabet[i].decode(errors="backslashreplace")
 
 

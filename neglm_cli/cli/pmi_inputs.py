@@ -95,9 +95,9 @@ def _pairs(
     trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
 ) -> tuple["Pairs", int]:
     """The pairs, with the ids of the vectors; and how many were left out because there are no vectors for them."""
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.pair_lines import pairs_of
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.provenance import reopen
 
     listed = pairs is not None or (not corpus and bool(trained.arguments.get("pairs")))
     named = corpus if pairs is None else [pairs]

@@ -10,7 +10,7 @@ from neglm_cli import __version__
 from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
-from neglm_cli.scale.launch import launched, ranks, start
+from neglm_cli.scale.launch import init_ranks, launched_rank_and_size, ranks
 from neglm_cli.scale.ranks import Ranks
 
 TOGETHER = ("vocab", "embed", "train-lm", "eval")  # subcommands that several processes can share
@@ -20,9 +20,9 @@ FIRST_SPEAKS = 5.0  # seconds that the others leave it
 
 def join(arguments: list[str]) -> None:
     """Find the other processes, if there are any. The first one speaks for all; the others only say what goes wrong."""
-    rank, size = launched()
+    rank, size = launched_rank_and_size()
     console.rank = rank if size > 1 else None
-    processes = start()
+    processes = init_ranks()
     if processes.size == 1:
         console.rank = None
         return
@@ -47,11 +47,11 @@ def leave(code: int, sentence: str) -> int:
         return code
     if processes.rank == 0:
         _say(sentence)
-    if not processes.all_fail():
+    if not processes.all_failed():
         if processes.rank:
             _say(sentence)
         processes.abort(code)
-    processes.finish()
+    processes.finalize()
     return code
 
 
@@ -66,7 +66,7 @@ def traffic(processes: Ranks) -> dict[str, Any]:
     """For a summary: what was sent."""
     if processes.size == 1:
         return {}
-    return {"processes": processes.size, "bytes_sent": processes.sent}
+    return {"processes": processes.size, "bytes_sent": processes.bytes_sent}
 
 
 def traffic_text(summary: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError, visible
 
 if TYPE_CHECKING:
-    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.word_index import WordIndex
     from neglm_cli.vectors.neighbours import Neighbour
 
 JSON_DIGITS = 6
@@ -60,7 +60,7 @@ def as_text(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
 
 
-def known_ids(alphabet: "Alphabet", words: Sequence[bytes], file: str) -> list[int]:
+def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
     """The ids of the words; a sentence for the first that has none."""
     from neglm_cli.vectors.spelling import find, lower
 
@@ -73,7 +73,7 @@ def known_ids(alphabet: "Alphabet", words: Sequence[bytes], file: str) -> list[i
     return ids
 
 
-def spelt(alphabet: "Alphabet", neighbours: list["Neighbour"]) -> list[tuple[bytes, float]]:
+def spelt(alphabet: "WordIndex", neighbours: list["Neighbour"]) -> list[tuple[bytes, float]]:
     return [(alphabet[neighbour.id], neighbour.score) for neighbour in neighbours]
 
 

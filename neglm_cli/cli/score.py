@@ -250,11 +250,11 @@ def _write(line: bytes) -> None:
 
 def _which(model: str | None, files: list[str]) -> tuple[str, list[str]]:
     """The model and the texts. A single argument may be either: a file that is no model is a text for the default."""
-    from neglm_cli.store.container import is_stored
+    from neglm_cli.store.container import is_safetensors
 
     if model is None:
         return DEFAULT_MODEL, [STANDARD_STREAM]
-    if not os.path.isfile(model) or is_stored(model):
+    if not os.path.isfile(model) or is_safetensors(model):
         return model, files or [STANDARD_STREAM]
     named = shlex.join(["neglm", "score", DEFAULT_MODEL, model, *files])
     if files:

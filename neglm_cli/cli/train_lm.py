@@ -32,9 +32,9 @@ from neglm_cli.cli.train_lm_jobs import (
 )
 from neglm_cli.cli.train_lm_run import Log, Run, as_text, log_name
 from neglm_cli.cli.train_lm_usage import check_usage
-from neglm_cli.scale.agreement import at_first
+from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import check_writable
 
 WORDS_OF_1B = 64_000
@@ -144,7 +144,7 @@ def train_lm(
     gpu = find_gpu(device)
     with ExitStack() as copies:
         if not dry_run:
-            at_first(ranks(), lambda: copies.enter_context(claimed(model)))
+            on_rank0(ranks(), lambda: copies.enter_context(exclusive(model)))
         if resume:
             job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
         else:

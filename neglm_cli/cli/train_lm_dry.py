@@ -26,7 +26,7 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
     total = sum(memory.values())
     numbers = 4 * shape.parameters(bias=True)  # files have a bias for each word, whatever the loss
     words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))
-    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).stretch * settings.batch
+    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).segment_length * settings.batch
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
         "loss": settings.loss,

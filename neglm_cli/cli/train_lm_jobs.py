@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.job import Job, Texts
     from neglm_cli.lm.settings import Settings
-    from neglm_cli.text.alphabet import Alphabet
+    from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.encoded import EncodedCorpus
-    from neglm_cli.text.source import Corpus
+    from neglm_cli.text.word_index import WordIndex
     from neglm_cli.vectors.vectors import Vectors
 
 RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # where none is given
@@ -59,7 +59,7 @@ def new_texts(
 ) -> "Texts":  # fmt: skip
     """`words`: min_count and max_size, for a text without a vocabulary."""
     from neglm_cli.lm.job import Texts, check_batch, check_known
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
 
     threads = settings.threads
     if valid:
@@ -116,8 +116,8 @@ def resumed_job(
 
     from neglm_cli.lm.job import Job, Texts, check_batch, new_device
     from neglm_cli.lm.model import STATE, LanguageModel
-    from neglm_cli.text.remembered import reopen
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
+    from neglm_cli.text.provenance import reopen
 
     path = output + PARTIAL
     if not os.path.exists(path):
@@ -155,10 +155,10 @@ def resumed_job(
 
 
 def _valid(
-    named: Named, words: "Alphabet", settings: "Settings", cache: bool
+    named: Named, words: "WordIndex", settings: "Settings", cache: bool
 ) -> "tuple[EncodedCorpus | None, list[dict[str, Any]]]":
     from neglm_cli.lm.job import check_known
-    from neglm_cli.text.source import open_corpus
+    from neglm_cli.text.corpus import open_corpus
 
     if not named.readable:
         return None, []
@@ -168,8 +168,8 @@ def _valid(
     return encoded, named.records(opened, settings.threads)
 
 
-def _encoded(corpus: "Corpus", words: "Alphabet", settings: "Settings", cache: bool) -> "EncodedCorpus":
+def _encoded(corpus: "Corpus", words: "WordIndex", settings: "Settings", cache: bool) -> "EncodedCorpus":
     from neglm_cli.text.encoded import default_cache, open_encoded
 
     directory = default_cache() if cache else None
-    return ranks().in_turn(lambda: open_encoded(corpus, words, settings.threads, directory, console.note))
+    return ranks().run_staggered(lambda: open_encoded(corpus, words, settings.threads, directory, console.note))

@@ -150,10 +150,10 @@ Write = Callable[["Vocabulary", float], None]  # gets the seconds, too
 
 
 def _count(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
-    from neglm_cli.scale.agreement import at_first
+    from neglm_cli.scale.agreement import on_rank0
+    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.count import counting
-    from neglm_cli.text.source import open_corpus
-    from neglm_cli.text.vocabulary import build, load_kernels, put_together
+    from neglm_cli.text.vocabulary import build, gather_counts, load_kernels
 
     processes, corpus = ranks(), open_corpus(paths)
     check_texts(corpus)
@@ -163,8 +163,8 @@ def _count(paths: list[str], min_count: int, max_size: int | None, threads: int,
     ):
         if counts.runs:
             console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
-        together = put_together(counts, min_count, max_size, processes)
-        at_first(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
+        together = gather_counts(counts, min_count, max_size, processes)
+        on_rank0(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
 
 
 def _merge(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:

@@ -11,9 +11,9 @@ from neglm_cli.scale.ranks import Ranks
 
 def align(device: Device, ranks: Ranks) -> bool:
     """Whether the copies had drifted apart; then all go on with that of the first process."""
-    if ranks.size == 1 or len(set(ranks.all(_digest(device)))) == 1:
+    if ranks.size == 1 or len(set(ranks.allgather(_digest(device)))) == 1:
         return False
-    device.restore(ranks.share(whole(device.parameters() | device.state())))
+    device.restore(ranks.broadcast(whole(device.parameters() | device.state())))
     return True
 
 

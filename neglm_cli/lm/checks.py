@@ -15,7 +15,7 @@ from neglm_cli.lm.parameters import Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.lm.trainer import Trainer
-from neglm_cli.text.held import Held
+from neglm_cli.text.encoded import InMemoryCorpus
 
 # Of errors. At the sizes of the paper's model the processor is within a tenth of each of the reference, with SGD and
 # with Adagrad (the others were not tried); Adagrad comes nearer, whose steps are long where gradients are tiny, too.
@@ -80,11 +80,11 @@ class Task(NamedTuple):
         """As Zipf has them."""
         return (1_000_000 / np.arange(1, self.words + 1)).astype(np.int64) + 1
 
-    def text(self) -> Held:
+    def text(self) -> InMemoryCorpus:
         settings = self.settings
         length = settings.batch * (self.minibatches * settings.bptt + max(settings.bptt // 3, 1)) + 1
         shares = np.cumsum(self.counts / self.counts.sum())
-        return Held(np.searchsorted(shares, np.random.default_rng(1).random(length)).clip(max=self.words - 1))
+        return InMemoryCorpus(np.searchsorted(shares, np.random.default_rng(1).random(length)).clip(max=self.words - 1))
 
     def parameters(self) -> Parameters:
         settings = self.settings

@@ -70,7 +70,7 @@ class Scorer(Protocol):
 def gather_rows(ranks: Ranks, state: np.ndarray) -> np.ndarray:
     """Gather the states of all rows of the batch at rank 0, from each rank's own: (L, B, H)."""
     rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that the ranks' rows are contiguous
-    gathered = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
+    gathered = ranks.gather_arrays(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
     return np.ascontiguousarray(gathered.transpose(1, 0, 2))
 
 

@@ -13,7 +13,7 @@ from neglm_cli.lm.checks import described
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.settings import Settings
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.device import CpuDevice
@@ -61,7 +61,7 @@ def open_gpu(name: str, process: int = 0) -> "Gpu":
 
 def make_device(
     parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: "Gpu | None",
-    training: bool, note: Callable[[str], None], ranks: Ranks = ALONE,
+    training: bool, note: Callable[[str], None], ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
     """A device with a model on it, its kernels loaded or compiled. Where a GPU that is optional fails, in any rank, it
     is the CPU."""
@@ -74,7 +74,7 @@ def make_device(
             failure = str(error) if isinstance(error, NeglmError) else f"the GPU fails: {described(error)}"
             if not gpu.optional:
                 raise NeglmError(f"--device cuda cannot be used: {failure}") from error
-        failures = [found for found in ranks.all(failure) if found] if gpu.optional else []
+        failures = [found for found in ranks.allgather(failure) if found] if gpu.optional else []
         if device is not None and not failures:
             return device
         note(f"using the CPU: {failures[0]}")
@@ -84,7 +84,7 @@ def make_device(
 def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
     from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 
-    ranks.in_turn(lambda: load_kernels(model[1], training))
+    ranks.run_staggered(lambda: load_kernels(model[1], training))
     device = CpuDevice(*model, ranks)
     if training:
         device.prepare_training()

@@ -16,12 +16,12 @@ from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
-from neglm_cli.scale.agreement import at_first
-from neglm_cli.scale.ranks import ALONE, Ranks
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ TOO_MANY_UNKNOWN = 0.9
 class Texts:
     """What a model is trained and validated on, as words of its vocabulary."""
 
-    words: Alphabet
+    words: WordIndex
     corpus: EncodedCorpus
     files: list[dict[str, Any]]
     valid: EncodedCorpus | None = None
@@ -61,7 +61,7 @@ class Job:
     watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words of a validation
 
     def __init__(
-        self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = ALONE
+        self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = SINGLE_RANK
     ) -> None:
         self.texts = texts
         self.ranks = ranks
@@ -87,7 +87,7 @@ class Job:
                 watched.advance(len(ids))
         if ranks.any(not segment.ended):
             raise Stopped
-        return sum(ranks.all(reader.tally), Tally()).perplexity
+        return sum(ranks.allgather(reader.tally), Tally()).perplexity
 
     def save_model(self, path: str) -> None:
         self._save(path, MODEL, self.device.parameters())
@@ -98,15 +98,15 @@ class Job:
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
         """All wait until it is written: who leaves alone ends the job, and the writing with it."""
         texts, settings, progress = self.texts, self.settings, self.progress
-        at_first(
+        on_rank0(
             self.ranks,
             lambda: save(path, kind, texts.words, settings, texts.files, texts.valid_files, progress, tensors),
         )
 
 
 def new_device(
-    words: Alphabet, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
-    empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = ALONE,
+    words: WordIndex, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
+    empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
     """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
     and takes no memory for words that are not used."""
@@ -122,7 +122,7 @@ def new_device(
     return make_device(parameters, settings, words.counts, end_of_line, gpu, training=True, note=note, ranks=ranks)
 
 
-def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
+def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
     """Refuse a text that the vocabulary was not made for."""
     ids = corpus.cursor(0).take(LOOKED_AT)
     real = ids[ids != words.id(END_OF_LINE)]
@@ -134,7 +134,7 @@ def check_known(corpus: EncodedCorpus, words: Alphabet, name: str) -> None:
         )
 
 
-def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = ALONE) -> None:
+def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = SINGLE_RANK) -> None:
     """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
     if settings.batch < ranks.size:
         raise NeglmError(

@@ -10,9 +10,9 @@ from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, table
 from neglm_cli.lm.settings import Settings
 from neglm_cli.store import container
-from neglm_cli.text.alphabet import Alphabet
-from neglm_cli.text.remembered import path_from, path_relative_to
+from neglm_cli.text.provenance import path_from, path_relative_to
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.text.word_index import WordIndex
 
 MODEL, STATE = "language model", "training state"
 DOCUMENTED = ("loss", "k", "noise_alpha", "log_z", "layers", "reset_at_eos")  # settings that are metadata themselves
@@ -43,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    words: Alphabet
+    words: WordIndex
     settings: Settings
     files: list[dict[str, Any]]  # the corpus; paths from the current directory
     validation: list[dict[str, Any]]  # likewise
@@ -72,7 +72,7 @@ class LanguageModel:
             sizes["batch"] = tensors["hidden"].shape[1]
         settings = Settings(**fields["arguments"] | {name: fields[name] for name in DOCUMENTED} | sizes)
         return cls(
-            Alphabet.from_stored(stored), settings, files, validation, Progress(**fields["progress"]), tensors,
+            WordIndex.from_stored(stored), settings, files, validation, Progress(**fields["progress"]), tensors,
             stored.name, stored.kind == MODEL, stored.checksum,
         )  # fmt: skip
 
@@ -105,7 +105,7 @@ class LanguageModel:
 
 
 def save(
-    path: str, kind: str, words: Alphabet, settings: Settings, files: list[dict[str, Any]],
+    path: str, kind: str, words: WordIndex, settings: Settings, files: list[dict[str, Any]],
     validation: list[dict[str, Any]], progress: Progress, tensors: Tensors,
 ) -> str:  # fmt: skip
     """Write a model or a state; returns the checksum that names it."""

@@ -11,7 +11,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
@@ -50,7 +50,7 @@ class Trainer:
         settings: Settings,
         progress: Progress,
         validate: Callable[[], float] | None = None,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_RANK,
     ) -> None:
         self.progress = progress
         self._device = device
@@ -66,7 +66,7 @@ class Trainer:
 
     @property
     def words_per_epoch(self) -> int:
-        return self._batches.stretch * self._settings.batch
+        return self._batches.segment_length * self._settings.batch
 
     @property
     def total(self) -> int:
@@ -100,7 +100,7 @@ class Trainer:
     def _epoch(self) -> Generator[StepResult, None, None]:
         progress, settings = self.progress, self._settings
         number, step = progress.minibatch, progress.step
-        rows = np.arange(settings.batch)[:, None] * self._batches.stretch
+        rows = np.arange(settings.batch)[:, None] * self._batches.segment_length
         for batch in self._batches.start_at(number):
             if self._ranks.any(self.stopping):
                 self.stopped = True

@@ -1,2 +1,1 @@
-"""Several processes that work on one job: how many there are, and how they exchange arrays. One is the same with none
-to talk to."""
+"""Ranks: the processes of a job, and the collective operations between them. A single process is a job of one rank."""

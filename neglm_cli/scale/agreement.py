@@ -1,4 +1,4 @@
-"""What all processes of a job must have in common."""
+"""Checks that all ranks agree, and work that rank 0 does for all."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -10,29 +10,29 @@ Result = TypeVar("Result")
 
 
 def check_same(ranks: Ranks, what: str, mine: Any, advice: str) -> None:
-    """Refuse a job in which processes have different values: all of them do, for the same reason."""
-    values = ranks.all(mine)
+    """Raise the same error on all ranks if their values differ."""
+    values = ranks.allgather(mine)
     if odd := [rank for rank, value in enumerate(values) if value != values[0]]:
         raise NeglmError(
             f"{_named(odd)} {what} as rank 0: {_short(values[odd[0]])} and not {_short(values[0])}; {advice}"
         )
 
 
-def from_first(ranks: Ranks, function: Callable[[], Result]) -> Result:
-    """What the first process makes, for all."""
-    result: Result = ranks.share(at_first(ranks, function))  # type: ignore[assignment]  # made by the first
+def broadcast_from_rank0(ranks: Ranks, function: Callable[[], Result]) -> Result:
+    """Call a function on rank 0 and return its result on all ranks."""
+    result: Result = ranks.broadcast(on_rank0(ranks, function))  # type: ignore[assignment]  # never None on rank 0
     return result
 
 
-def at_first(ranks: Ranks, function: Callable[[], Result]) -> Result | None:
-    """Let the first process do something. Where it cannot, none of them goes on."""
+def on_rank0(ranks: Ranks, function: Callable[[], Result]) -> Result | None:
+    """Call a function on rank 0; return None on the others. All ranks wait for it, and all raise its error."""
     result, failure = None, None
     if ranks.rank == 0:
         try:
             result = function()
         except NeglmError as error:
             failure = error
-    failure = ranks.share(failure)
+    failure = ranks.broadcast(failure)
     if failure is not None:
         raise failure
     return result

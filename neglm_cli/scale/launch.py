@@ -1,12 +1,12 @@
-"""Whether this process is one of several, as far as its environment tells: without MPI, which takes time to load."""
+"""Detects an MPI launch from the environment, and loads MPI, which is slow to import, only then."""
 
 import os
 from importlib.util import find_spec
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 
-# What MPI libraries and clusters tell each process: its rank, and how many there are.
+# Variables in which MPI launchers and clusters pass each process its rank and the number of ranks.
 LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI, Cray
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -14,16 +14,16 @@ LAUNCHERS = (
     ("MPI_RANKID", "MPI_NRANKS"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-FORCED = "NEGLM_MPI"  # 1: there is MPI, whatever else the environment says; 0: there is none
-OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # only its mpirun sets it
+FORCED = "NEGLM_MPI"  # overrides the detection: 1 uses MPI, 0 does not
+OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # set only by Open MPI's mpirun
 INSTALL = "pip install 'neglm[mpi]'"
 OWN_LAUNCHER = "mpirun, or srun --mpi=…, must be that of the MPI library which mpi4py finds"
 
-_ranks: Ranks = ALONE
+_ranks: Ranks = SINGLE_RANK
 
 
-def launched() -> tuple[int, int]:
-    """The rank of this process, and how many processes were started with it."""
+def launched_rank_and_size() -> tuple[int, int]:
+    """Return this process's rank and the number of ranks, as the launcher's environment variables give them."""
     if os.environ.get(FORCED) == "0":
         return 0, 1
     for rank, size in LAUNCHERS:
@@ -32,10 +32,10 @@ def launched() -> tuple[int, int]:
     return 0, 1
 
 
-def start() -> Ranks:
-    """Find the other processes, if there are any."""
+def init_ranks() -> Ranks:
+    """Initialize MPI if this process was started as one of several ranks."""
     global _ranks
-    _, expected = launched()
+    _, expected = launched_rank_and_size()
     if expected == 1 and os.environ.get(FORCED) != "1":
         return _ranks
     if find_spec("mpi4py") is None:
@@ -54,5 +54,5 @@ def start() -> Ranks:
 
 
 def ranks() -> Ranks:
-    """The processes of this job; one, unless `start` has found more."""
+    """Return the ranks of this job: a single one unless `init_ranks` has initialized MPI."""
     return _ranks

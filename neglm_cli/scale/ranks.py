@@ -1,7 +1,7 @@
-"""The processes of a job, as each of them sees the others.
+"""The ranks of a job and their collective operations, with MPI's names.
 
-Every process makes the same calls in the same order, each with its own part. What is added up is added in pairs of
-ranks, then in pairs of these, so that all of them get the same bits, and get them again in the next run.
+All ranks make the same calls in the same order. Sums are pairwise over ranks, ((0 + 1) + (2 + 3)) + …, so that all
+ranks get the same bits, in every run.
 """
 
 from collections.abc import Callable
@@ -18,119 +18,121 @@ Result = TypeVar("Result")
 class Ranks(Protocol):
     rank: int
     size: int
-    local_rank: int  # among the processes of this machine
-    sharing: int  # processes of this machine that run on the same cores
-    sent: int  # bytes of arrays that this process has sent to others
-    reaches_gpus: bool  # whether `sum_on_gpu` can be used
+    local_rank: int  # on this machine
+    sharing_cores: int  # ranks of this machine with the same CPU affinity as this one
+    bytes_sent: int  # in arrays, by this rank
+    cuda_aware: bool  # `allreduce_gpu` is available
 
     def any(self, flag: bool) -> bool:
-        """Whether one says so."""
+        """Return True if any rank passes True."""
         ...
 
-    def share(self, value: Value) -> Value:
-        """What the first process has."""
+    def broadcast(self, value: Value) -> Value:
+        """Return rank 0's value."""
         ...
 
-    def all(self, value: Value) -> list[Value]:
-        """What each has."""
+    def allgather(self, value: Value) -> list[Value]:
+        """Return the values of all ranks, by rank."""
         ...
 
-    def sum(self, array: "np.ndarray") -> None:
-        """Add up what all have in an array of one dimension, in place."""
+    def allreduce(self, array: "np.ndarray") -> None:
+        """Sum a 1-d array over all ranks, in place."""
         ...
 
-    def sum_on_gpu(self, array: Any) -> None:
-        """The same for an array in the memory of a GPU; the order is the library's."""
+    def allreduce_gpu(self, array: Any) -> None:
+        """Sum an array in GPU memory over all ranks, in place; the MPI library chooses the order."""
         ...
 
-    def collect(self, array: "np.ndarray") -> "np.ndarray":
-        """The arrays of all, one behind the other; they have one dimension and one type."""
+    def allgather_arrays(self, array: "np.ndarray") -> "np.ndarray":
+        """Concatenate the ranks' 1-d arrays. They have the same dtype; lengths may differ."""
         ...
 
-    def collect_at_first(self, array: "np.ndarray") -> "np.ndarray":
-        """The same for the first process; the others get what they gave."""
+    def gather_arrays(self, array: "np.ndarray") -> "np.ndarray":
+        """Concatenate the ranks' 1-d arrays on rank 0; the other ranks get their own array back."""
         ...
 
-    def exchange(self, array: "np.ndarray", counts: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-        """Give counts[r] elements of an array to each rank r; returns what they gave, and how many each."""
+    def alltoall(self, array: "np.ndarray", counts: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+        """Send the next counts[r] elements of an array to each rank r. Return the elements received, by rank, and
+        their counts."""
         ...
 
-    def start(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
-        """Do something that talks to the others, while this thread goes on with something that does not."""
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+        """Run communication in the background. Until it is done, the caller must not communicate."""
         ...
 
-    def in_turn(self, function: Callable[[], Result]) -> Result:
-        """Something that leaves a file behind which others can use: the first process does it first, then one on each
-        other machine, then the others."""
+    def run_staggered(self, function: Callable[[], Result]) -> Result:
+        """Call a function that fills a cache on disk: on rank 0 first, then on one rank of each other machine, then on
+        the rest."""
         ...
 
-    def all_fail(self) -> bool:
-        """Called by a process that cannot go on, in place of anything else: whether none can, so that all may leave."""
+    def all_failed(self) -> bool:
+        """Return True if all ranks have failed and can exit together. Called by a rank that cannot continue, instead
+        of any other collective operation."""
         ...
 
-    def finish(self) -> None:
+    def finalize(self) -> None:
         """Finalize MPI. The launcher takes a rank that exits without this for crashed, and kills the others."""
         ...
 
     def abort(self, code: int) -> None:
-        """End the whole job at once."""
+        """Kill all ranks of the job."""
         ...
 
 
-class Alone:
-    """One process."""
+class SingleRank:
+    """A job of one rank: collective operations return their arguments."""
 
-    rank = local_rank = sent = 0
-    size = sharing = 1
-    reaches_gpus = False
+    rank = local_rank = bytes_sent = 0
+    size = sharing_cores = 1
+    cuda_aware = False
 
     def any(self, flag: bool) -> bool:
         return flag
 
-    def share(self, value: Value) -> Value:
+    def broadcast(self, value: Value) -> Value:
         return value
 
-    def all(self, value: Value) -> list[Value]:
+    def allgather(self, value: Value) -> list[Value]:
         return [value]
 
-    def sum(self, array: "np.ndarray") -> None:
+    def allreduce(self, array: "np.ndarray") -> None:
         pass
 
-    def sum_on_gpu(self, array: Any) -> None:
+    def allreduce_gpu(self, array: Any) -> None:
         pass
 
-    def collect(self, array: "np.ndarray") -> "np.ndarray":
+    def allgather_arrays(self, array: "np.ndarray") -> "np.ndarray":
         return array
 
-    def collect_at_first(self, array: "np.ndarray") -> "np.ndarray":
+    def gather_arrays(self, array: "np.ndarray") -> "np.ndarray":
         return array
 
-    def exchange(self, array: "np.ndarray", counts: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+    def alltoall(self, array: "np.ndarray", counts: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
         return array, counts
 
-    def start(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+    def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         done: Future[Result] = Future()
         done.set_result(function(*arguments))
         return done
 
-    def in_turn(self, function: Callable[[], Result]) -> Result:
+    def run_staggered(self, function: Callable[[], Result]) -> Result:
         return function()
 
-    def all_fail(self) -> bool:
+    def all_failed(self) -> bool:
         return True
 
-    def finish(self) -> None:
+    def finalize(self) -> None:
         pass
 
     def abort(self, code: int) -> None:
         pass
 
 
-ALONE = Alone()
+SINGLE_RANK = SingleRank()
 
 
-def add_in_pairs(parts: "np.ndarray") -> "np.ndarray":
-    """The sum of all parts, ((0 + 1) + (2 + 3)) + …; they are used up for it."""
+def pairwise_sum(parts: "np.ndarray") -> "np.ndarray":
+    """Sum an array over its first axis, ((0 + 1) + (2 + 3)) + …, overwriting it."""
     distance = 1
     while distance < len(parts):
         for left in range(0, len(parts) - distance, 2 * distance):
@@ -139,6 +141,6 @@ def add_in_pairs(parts: "np.ndarray") -> "np.ndarray":
     return parts[0]
 
 
-def shares(total: int, parts: int) -> list[int]:
-    """Where each part begins, and the end: as equal as can be."""
+def split_evenly(total: int, parts: int) -> list[int]:
+    """Split range(total) into parts of nearly equal length. Return their parts + 1 bounds."""
     return [total * part // parts for part in range(parts + 1)]

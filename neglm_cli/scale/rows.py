@@ -1,7 +1,7 @@
-"""Rows of tables that processes have gradients of, each of its own rows: added up without sending whole tables.
+"""Sparse gradients across ranks: reduce only the rows that some rank has gradients of, not whole tables.
 
-All agree on a list of rows first. Where it follows from what everyone knows (the text, noise words that are shared),
-nobody has to send it.
+All ranks need the same list of rows first. Where it follows from shared data (the text, shared noise words), no
+communication is needed for it.
 """
 
 import numpy as np
@@ -9,14 +9,15 @@ import numpy as np
 from neglm_cli.scale.ranks import Ranks
 
 
-def agree_on_rows(ranks: Ranks, mine: np.ndarray) -> np.ndarray:
-    """The rows that one of the processes has: int32, in order."""
-    return np.unique(ranks.collect(mine))
+def union_of_rows(ranks: Ranks, rows: np.ndarray) -> np.ndarray:
+    """Return the union of all ranks' rows: int32, sorted."""
+    return np.unique(ranks.allgather_arrays(rows))
 
 
-def spread(rows: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]], target: np.ndarray) -> None:
-    """Put gradients in their places in a list of rows, and zeros elsewhere. parts: rows, and their gradients; target
-    (rows, columns): those columns of the gradients."""
+def scatter_rows(rows: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]], target: np.ndarray) -> None:
+    """Scatter gradients into a dense block with one line per row, and zero the rest.
+
+    rows: sorted (R,). parts: pairs of rows (N,) and their gradients (N, ≥ C). target: (R, C)."""
     target[:] = 0
     for own, gradients in parts:
         target[np.searchsorted(rows, own)] = gradients[:, : target.shape[1]]

@@ -62,7 +62,7 @@ class Averaging:
             for first in range(0, rows, ROWS_AT_ONCE):
                 part = slice(first, min(first + ROWS_AT_ONCE, rows))
                 ways = table[part] - common[part]
-                self._ranks.sum(ways.reshape(-1))
+                self._ranks.allreduce(ways.reshape(-1))
                 factors = farther(waited[part] * per_word[part], rate, size) / size
                 common[part] += factors[:, None].astype(np.float32) * ways
                 table[part] = common[part]

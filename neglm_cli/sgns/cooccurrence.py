@@ -9,10 +9,10 @@ from neglm_cli.kernels import kernel
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Stretch
 from neglm_cli.sgns.textsource import TextSource, encoding
+from neglm_cli.text.corpus import Corpus
 from neglm_cli.text.encoded import open_encoded
 from neglm_cli.text.pairs import Pairs, add_up
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.source import Corpus
 from neglm_cli.vectors.vectors import Vectors
 
 MERGED_AT_ONCE = 1 << 22  # pairs

@@ -6,32 +6,32 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.scale.agreement import at_first
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.sgns.pairsource import PairSource
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.textsource import TextSource, encoding
 from neglm_cli.sgns.trainer import Trainer
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.corpus import Corpus
 from neglm_cli.text.encoded import Announce, open_encoded
 from neglm_cli.text.pairs import Pairs
-from neglm_cli.text.source import Corpus
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors, write_vectors
 
 
 @dataclass(eq=False)
 class Job:
-    words: Alphabet
-    contexts: Alphabet
+    words: WordIndex
+    contexts: WordIndex
     source: Source
     settings: Settings
     files: list[dict[str, Any]]
     pairs: bool  # whether it is a table of pairs, not text
     tables: Tables
     done: int = 0  # words or pairs that lie behind, over all epochs
-    ranks: Ranks = ALONE
+    ranks: Ranks = SINGLE_RANK
 
     @property
     def total(self) -> int:
@@ -47,7 +47,7 @@ class Job:
                 f"some of the vectors are no longer numbers: a learning rate of {self.settings.lr:g} is too high; "
                 "use a smaller --lr"
             )
-        at_first(self.ranks, lambda: self._write(path))  # all wait: who leaves alone ends the job, and the writing
+        on_rank0(self.ranks, lambda: self._write(path))  # all wait: who leaves alone ends the job, and the writing
 
     def _write(self, path: str) -> None:
         write_vectors(
@@ -66,29 +66,29 @@ class Job:
 
 
 def text_job(
-    words: Alphabet,
+    words: WordIndex,
     corpus: Corpus,
     files: list[dict[str, Any]],
     settings: Settings,
     cache: Any,
     announce: Announce,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_RANK,
 ) -> Job:
     """Training on text; `cache` is the directory for its encoded copy, None for no copy that stays."""
     alphabet, row_of = encoding(words)
-    encoded = ranks.in_turn(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
+    encoded = ranks.run_staggered(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
     return Job(words, words, source, settings, files, False, _started(words, words, settings), 0, ranks)
 
 
-def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = ALONE) -> Job:
+def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> Job:
     """Training on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
     tables = _started(pairs.words, pairs.contexts, settings)
     return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)
 
 
-def _started(words: Alphabet, contexts: Alphabet, settings: Settings) -> Tables:
+def _started(words: WordIndex, contexts: WordIndex, settings: Settings) -> Tables:
     parts = settings.threads if settings.deterministic else 1
     tables = Tables(len(words), len(contexts), settings.size, parts)
     tables.start(settings.seed)

@@ -7,7 +7,7 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.objective.random import START, draw, stream, unit
 from neglm_cli.simd import ROW_UNIT, aligned
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 
 ROWS_AT_ONCE = 4096
@@ -67,7 +67,7 @@ class Tables:
             bits = draw(key, np.arange(first * size, last * size, dtype=np.uint64))
             self.inputs[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
 
-    def start_from(self, given: Vectors, words: Alphabet, contexts: Alphabet) -> int:
+    def start_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
         """Take over the vectors of words that are given; returns how many that are. The others stay as they are."""
         known = _take_over(self.inputs, words, given.vectors, given.words)
         _take_over(self.outputs, contexts, given.context_vectors, given.contexts)
@@ -77,7 +77,7 @@ class Tables:
         return self.inputs.finite() and self.outputs.finite()
 
 
-def _take_over(table: Table, words: Alphabet, given: np.ndarray, given_words: Alphabet) -> int:
+def _take_over(table: Table, words: WordIndex, given: np.ndarray, given_words: WordIndex) -> int:
     if not len(given_words):
         return 0
     ids = np.fromiter((given_words.id(word) for word in words), np.int64, len(words))

@@ -11,16 +11,16 @@ from neglm_cli.objective.random import KEEP, WINDOW, stream
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Stretch, Windows
 from neglm_cli.sgns.windows import BREAK, CERTAIN, NO_WORD, find_windows, keep_table, subsample
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
+from neglm_cli.text.word_index import WordIndex
 
 STRETCH = 1 << 16  # words of the corpus, ends of line among them
 EDGE = 1 << 12  # words that are looked at outside of what is trained on, for the contexts at its ends
 
 
-def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
+def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
     """The words that get vectors: all that are frequent enough, but for `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
     special = [vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)]
@@ -30,16 +30,16 @@ def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
         most = f"the most frequent one occurs {times(int(others.max()))}" if len(others) else "there are none at all"
         raise NeglmError(f"--min-count {min_count} leaves no words: {most}; lower --min-count, or train on more text")
     ids = np.flatnonzero(chosen)
-    return Alphabet.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids])
+    return WordIndex.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids])
 
 
-def encoding(words: Alphabet) -> tuple[Alphabet, np.ndarray]:
+def encoding(words: WordIndex) -> tuple[WordIndex, np.ndarray]:
     """The alphabet to encode a text with, and the row that each of its ids means: int32, NO_WORD and BREAK at the end.
 
     It has only the words with vectors, so what these see of a text depends on nothing else, and a run can go on
     without the vocabulary it started with.
     """
-    alphabet = Alphabet.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
+    alphabet = WordIndex.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
     return alphabet, np.append(np.arange(len(words)), [NO_WORD, BREAK]).astype(np.int32)
 
 

@@ -13,7 +13,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
-from neglm_cli.scale.ranks import ALONE, Ranks, shares
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.sgns.averaging import Averaging
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch, Windows
@@ -47,7 +47,7 @@ class Trainer:
 
     def __init__(
         self, source: Source, tables: Tables, context_counts: np.ndarray, settings: Settings, done: int = 0,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_RANK,
     ) -> None:  # fmt: skip
         self.total = source.length * settings.epochs
         self.done = done
@@ -110,7 +110,7 @@ class Trainer:
     def _stretches(self, epoch: int, first: int, last: int) -> Iterator[Stretch]:
         """Of several processes each has a part that is short: no thread may be without work."""
         parts = 1 if self._ranks.size == 1 else self._settings.threads
-        starts = [first + start for start in shares(last - first, parts)]
+        starts = [first + start for start in split_evenly(last - first, parts)]
         for start, stop in pairwise(starts):
             yield from self._source.stretches(epoch, start, stop)
 

@@ -1,1 +1,1 @@
-"""The one file format: safetensors with the fields of `schema`, written whole or not at all."""
+"""The file format: safetensors with the metadata of `schema`, written atomically."""

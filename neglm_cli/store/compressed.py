@@ -1,4 +1,4 @@
-"""Output files that are compressed if their name says so."""
+"""Output compression, chosen by file extension."""
 
 import bz2
 import gzip
@@ -14,9 +14,9 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-GZIP_LEVEL = 6  # as gzip(1): 9, which Python takes, is half as fast and hardly smaller
+GZIP_LEVEL = 6  # as gzip(1); Python's default, 9, is half as fast and hardly smaller
 ENDINGS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0),  # no name, no time: the same bytes again
+    ".gz": lambda file: gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0),  # no name, no time: reproducible bytes
     ".bz2": partial(bz2.BZ2File, mode="wb"),
     ".xz": partial(lzma.LZMAFile, mode="wb"),
     ".zst": partial(zstd.ZstdFile, mode="wb"),
@@ -25,10 +25,10 @@ ENDINGS: dict[str, Callable[[BinaryIO], Any]] = {
 
 @contextmanager
 def compressing(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """What to write to, for a file of this name to be compressed by the rule of its ending, or plain without one."""
+    """Wrap an output file with the compression of its extension, if it has one."""
     compressed = next((opener for ending, opener in ENDINGS.items() if path.endswith(ending)), None)
     if compressed is None:
         yield file
         return
-    with compressed(file) as smaller:
-        yield smaller
+    with compressed(file) as wrapped:
+        yield wrapped

@@ -1,7 +1,7 @@
-"""Reading and writing neglm files: safetensors with a known set of fields and a checksum over everything.
+"""Reading and writing neglm files: safetensors with defined metadata and a checksum of the whole file.
 
-Both are done here, not by the `safetensors` package: that one writes metadata in the order of a hash map, which changes
-from run to run; and a file is read once, so that the bytes that are used are those whose checksum was verified.
+This does not use the `safetensors` package, which writes metadata in the order of a hash map, different in every run.
+Files are read once, so that the checksum is verified on the bytes in use.
 """
 
 import fcntl
@@ -23,48 +23,48 @@ import xxhash
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store import wording
+from neglm_cli.store.atomic import is_same_file
 from neglm_cli.store.output import STANDARD_STREAM, writing
-from neglm_cli.store.replacing import is_at
+from neglm_cli.store.progress import track
 from neglm_cli.store.rules import SchemaError, UnknownNameError, quoted
-from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, LARGEST_HEADER, Tensor, tensors_of
+from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, MAX_HEADER_SIZE, Tensor, tensors_of
 from neglm_cli.store.validation import Fields, check_contents, check_shapes, parse_fields, parse_json
-from neglm_cli.store.watching import watched
 
 SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
 NUMPY_DTYPE = {theirs: ours for ours, theirs in SAFETENSORS_DTYPE.items()}
 NO_CHECKSUM = "0" * 32
-CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string: its quotes would be escaped
+CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string, where quotes are escaped
 CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{32})"')
-MOST_DIMENSIONS = 3
-GROWING_ROOM = 256  # with as many bytes again as it has at first: more than numbers add to a header written last
+MAX_DIMENSIONS = 3
+HEADER_RESERVE = 256  # bytes added to twice the initial header, as numbers in it may grow
 READ_SIZE = 8 << 20
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A file that was read: its kind, its fields with their types, its tensors, and the checksum that names it."""
+    """A file that was read: kind, typed metadata, tensors and checksum."""
 
     kind: str
     fields: Fields
     tensors: dict[str, np.ndarray]
     checksum: str
-    path: str  # what the user called it
-    name: str  # what to call it in a sentence
-    size: int
+    path: str  # as the user gave it
+    name: str  # for messages
+    size: int  # bytes
 
 
 class Matrix(Protocol):
-    """A matrix that is no array: it is written block by block, so that it need not be copied as a whole."""
+    """A matrix that is written block by block, to avoid a copy of the whole."""
 
     shape: tuple[int, int]
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """All rows in order, some at a time."""
+        """Yield all rows in order, in blocks (rows, columns)."""
         ...
 
 
 def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray | Matrix]) -> str:
-    """Write a file of this kind; returns its checksum. The same contents give the same bytes."""
+    """Write a file and return its checksum. Equal contents give equal bytes."""
     ordered = [tensors[tensor.name] for tensor in _by_alignment(kind, fields)]
     data_digest = xxhash.xxh3_128()
     for data in _data(ordered):
@@ -79,7 +79,7 @@ def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapp
 
 
 def _data(tensors: Sequence[np.ndarray | Matrix]) -> Iterator[memoryview]:
-    """The bytes of tensors, one after the other, in pieces that are written at once."""
+    """Yield the bytes of tensors, in chunks of at most READ_SIZE."""
     for tensor in tensors:
         for block in (tensor,) if isinstance(tensor, np.ndarray) else tensor.blocks():
             flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
@@ -87,8 +87,8 @@ def _data(tensors: Sequence[np.ndarray | Matrix]) -> Iterator[memoryview]:
                 yield flat[start : start + READ_SIZE].data
 
 
-class GrowingTensor:
-    """The one tensor of a file whose length is known only at the end; see `write_growing`."""
+class TensorWriter:
+    """Appends to the tensor of a file written by `write_streaming`."""
 
     def __init__(self, file: BinaryIO, dtype: str) -> None:
         self._file = file
@@ -104,40 +104,40 @@ class GrowingTensor:
 
 
 @contextmanager
-def write_growing(path: str | os.PathLike[str], kind: str, fields: Fields) -> Iterator[GrowingTensor]:
-    """Write a file of one 1-d tensor piece by piece.
+def write_streaming(path: str | os.PathLike[str], kind: str, fields: Fields) -> Iterator[TensorWriter]:
+    """Write a file with a single 1-d tensor whose length is known only at the end.
 
-    Numbers and fingerprints in `fields` may be mended until the end of the block: the header is written
-    last, into room that is set aside. Until then the file starts with zeros, which no reader takes for a file.
+    Numbers and fingerprints in `fields` may change until the end of the block: the header is written last, into
+    reserved space. Until then the file starts with zeros, which readers reject.
     """
     (tensor,) = KINDS[kind].tensors
     with writing(path) as file:
-        room = 2 * len(_header(kind, fields, {tensor.name: (0,)}, b"")[0]) + GROWING_ROOM
-        file.write(b"\0" * room)
-        growing = GrowingTensor(file, tensor.dtype)
-        yield growing
-        header, _ = _header(kind, fields, {tensor.name: (growing.length,)}, growing.digest.digest(), room)
-        assert len(header) == room, "the header outgrew its room"
+        reserved = 2 * len(_header(kind, fields, {tensor.name: (0,)}, b"")[0]) + HEADER_RESERVE
+        file.write(b"\0" * reserved)
+        appended = TensorWriter(file, tensor.dtype)
+        yield appended
+        header, _ = _header(kind, fields, {tensor.name: (appended.length,)}, appended.digest.digest(), reserved)
+        assert len(header) == reserved, "the header exceeds its reserved space"
         file.seek(0)
         file.write(header)
 
 
-class Readable(NamedTuple):
-    """A file that can be read more than once."""
+class SeekableFile(NamedTuple):
+    """A seekable file: the user's, or a temporary copy of a pipe."""
 
-    location: str  # where to read it
-    path: str  # what the user called it; paths stored in the file are relative to this one
-    name: str  # what to call it in a sentence
+    location: str  # the path to open
+    path: str  # as the user gave it; paths stored in the file are relative to it
+    name: str  # for messages
 
 
 def read(path: str | os.PathLike[str], *kinds: str) -> Stored:
-    """Read a file and verify it. With `kinds`, any other kind is refused."""
-    with seekable(os.fspath(path)) as file:
+    """Read and verify a file. Raise if it is not of one of these kinds, if any are given."""
+    with open_seekable(os.fspath(path)) as file:
         return read_from(file, *kinds)
 
 
-def read_from(source: Readable, *kinds: str) -> Stored:
-    """Read a file that is open for reading; see `read`."""
+def read_from(source: SeekableFile, *kinds: str) -> Stored:
+    """Read and verify a seekable file; see `read`."""
     location, path, name = source
     digest = xxhash.xxh3_128()
     try:
@@ -145,7 +145,7 @@ def read_from(source: Readable, *kinds: str) -> Stored:
             header = _read_header(file, name, *kinds)
             data = np.empty(header.size - len(header.raw), np.uint8)
             read = 0
-            with watched(f"reading {name}", len(data)) as progress:
+            with track(f"reading {name}", len(data)) as progress:
                 while read < len(data) and (count := file.readinto(data[read : read + READ_SIZE].data)):
                     digest.update(data[read : read + count].data)
                     read += count
@@ -157,14 +157,14 @@ def read_from(source: Readable, *kinds: str) -> Stored:
     try:
         check_contents(header.kind, header.fields, header.lengths, tensors)
     except SchemaError as error:
-        raise _damaged(name, error) from error
+        raise _damaged_error(name, error) from error
     return Stored(header.kind, header.fields, tensors, header.fields["checksum"], path, name, header.size)
 
 
 def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndarray]:
-    """The fields and the one tensor of a file, memory-mapped after one pass over it that verifies the checksum.
+    """Return the metadata and the memory-mapped tensor of a file with a single one, after verifying its checksum.
 
-    The mapping keeps a shared lock on the file, which tells others that it is in use."""
+    The mapping holds a shared lock on the file, which marks it as in use."""
     location = os.fspath(path)
     name = shown(location)
     try:
@@ -176,7 +176,7 @@ def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndar
             while block := file.read(READ_SIZE):
                 digest.update(block)
             _verify_checksum(header, digest.digest(), name)
-            if not is_at(file.fileno(), Path(location)):
+            if not is_same_file(file.fileno(), Path(location)):
                 raise NeglmError(f"{name} was replaced while it was read; make it again")
             (entry,) = header.entries.values()
             if entry.start == entry.end:
@@ -187,7 +187,7 @@ def map_tensor(path: str | os.PathLike[str], kind: str) -> tuple[Fields, np.ndar
 
 
 def read_fields(path: str | os.PathLike[str]) -> Fields:
-    """The fields of a file, from its header alone: the checksum is not verified."""
+    """Read the metadata of a file from its header, without verifying the checksum."""
     location = os.fspath(path)
     try:
         with open(location, "rb") as file:
@@ -196,8 +196,8 @@ def read_fields(path: str | os.PathLike[str]) -> Fields:
         raise NeglmError(f"cannot read {shown(location)}: {error.strerror or error}") from error
 
 
-def is_stored(path: str | os.PathLike[str]) -> bool:
-    """Whether the file looks like safetensors: a JSON object behind eight bytes of length."""
+def is_safetensors(path: str | os.PathLike[str]) -> bool:
+    """Return True if a file looks like safetensors: eight bytes of length, then a JSON object."""
     with open(path, "rb") as file:
         return file.read(9)[8:] == b"{"
 
@@ -206,14 +206,14 @@ def is_stored(path: str | os.PathLike[str]) -> bool:
 
 
 def _by_alignment(kind: str, fields: Fields) -> list[Tensor]:
-    """Wide types first, so that every tensor starts at a multiple of its item size."""
+    """Return the tensors by descending item size, so that each is aligned to it."""
     return sorted(tensors_of(KINDS[kind], fields), key=lambda tensor: (-np.dtype(tensor.dtype).itemsize, tensor.name))
 
 
 def _header(
     kind: str, fields: Fields, shapes: Mapping[str, tuple[int, ...]], data_digest: bytes, size: int | None = None
 ) -> tuple[bytes, str]:
-    """The bytes before the data, padded with blanks to `size` if it is given, and the file's checksum."""
+    """Return the bytes before the data, padded with blanks to `size` if given, and the file's checksum."""
     everything = {
         "checksum": NO_CHECKSUM,
         "format": "neglm",
@@ -237,9 +237,9 @@ def _header(
         position = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
     padded = text.ljust(size - 8 if size else -(-len(text) // 8) * 8)
-    if len(padded) > LARGEST_HEADER:
+    if len(padded) > MAX_HEADER_SIZE:
         raise NeglmError(
-            f"a header of {len(padded):,} bytes would be larger than {LARGEST_HEADER:,}: there are too many corpus "
+            f"a header of {len(padded):,} bytes would be larger than {MAX_HEADER_SIZE:,}: there are too many corpus "
             "files; join some of them"
         )
     raw = len(padded).to_bytes(8, "little") + padded
@@ -247,8 +247,8 @@ def _header(
     return raw.replace(CHECKSUM_MARK + NO_CHECKSUM.encode(), CHECKSUM_MARK + checksum.encode(), 1), checksum
 
 
-def _checksum(header_without: bytes, data_digest: bytes) -> str:
-    return xxhash.xxh3_128(header_without + data_digest).hexdigest()
+def _checksum(unsigned_header: bytes, data_digest: bytes) -> str:
+    return xxhash.xxh3_128(unsigned_header + data_digest).hexdigest()
 
 
 def _to_text(value: Any, type_: str) -> str:
@@ -256,15 +256,15 @@ def _to_text(value: Any, type_: str) -> str:
 
 
 class Entry(NamedTuple):
-    """A tensor as the header describes it."""
+    """A tensor's entry in the header."""
 
-    dtype: str  # NumPy's name
+    dtype: str  # in NumPy
     shape: tuple[int, ...]
-    start: int  # in the data
+    start: int  # offset in the data
     end: int
 
     def view(self, data: np.ndarray) -> np.ndarray:
-        """The tensor in the data, or a copy of it where it isn't aligned."""
+        """Return a view of the tensor in the data, or a copy if it is not aligned."""
         return np.require(data[self.start : self.end].view(self.dtype).reshape(self.shape), requirements="A")
 
 
@@ -273,12 +273,12 @@ class Header(NamedTuple):
     kind: str
     fields: Fields
     entries: dict[str, Entry]
-    lengths: dict[str, int]  # of the letters of shapes
-    size: int  # of the file
+    lengths: dict[str, int]  # of the dimensions in `schema.DIMENSIONS`
+    size: int  # bytes of the file
 
 
 def _read_header(file: BinaryIO, name: str, *kinds: str) -> Header:
-    """The header, checked against the schema and the size of the file."""
+    """Read the header and check it against the schema and the size of the file."""
     raw = _raw_header(file, name)
     size = os.fstat(file.fileno()).st_size
     try:
@@ -296,12 +296,12 @@ def _read_header(file: BinaryIO, name: str, *kinds: str) -> Header:
             raise NeglmError(f"{name} {what} ({size:,} bytes of {expected:,}); make it again")
         lengths = check_shapes(KINDS[kind], fields, {key: (e.dtype, e.shape) for key, e in entries.items()})
     except SchemaError as error:
-        raise _damaged(name, error) from error
+        raise _damaged_error(name, error) from error
     return Header(raw, kind, fields, entries, lengths, size)
 
 
 def _raw_header(file: BinaryIO, name: str) -> bytes:
-    """The bytes before the data."""
+    """Read the bytes before the data."""
     file_size = os.fstat(file.fileno()).st_size
     length = file.read(8)
     if file_size == 0:
@@ -312,14 +312,14 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
         raise NeglmError(wording.not_ours(name, file.read(wording.SNIFFED)))
     if 8 + size > file_size:
         raise NeglmError(f"{name} is cut short; make it again")
-    if size > LARGEST_HEADER:
-        raise NeglmError(f"{name} has a header of {size:,} bytes, and neglm reads up to {LARGEST_HEADER:,}")
+    if size > MAX_HEADER_SIZE:
+        raise NeglmError(f"{name} has a header of {size:,} bytes, and neglm reads up to {MAX_HEADER_SIZE:,}")
     file.seek(0)
     return file.read(8 + size)
 
 
 def _kind(metadata: Any, name: str, *kinds: str) -> str:
-    """The kind of a file of a version that this neglm knows; with `kinds`, it is one of these."""
+    """Return the kind of a file. Raise if its format version is unknown, or its kind not among `kinds`, if given."""
     if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
         raise NeglmError(f"{name} is a safetensors file, but not one of neglm's")
     version, kind = metadata.get("format_version"), metadata.get("kind")
@@ -329,20 +329,20 @@ def _kind(metadata: Any, name: str, *kinds: str) -> str:
             f"it was written by neglm {str(metadata.get('tool_version'))[:40]}; upgrade neglm"
         )
     if not isinstance(kind, str) or kind not in KINDS:
-        raise _damaged(name, SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's"))
+        raise _damaged_error(name, SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's"))
     if kinds and kind not in kinds:
         raise NeglmError(wording.wrong_kind(name, kind, kinds))
     return kind
 
 
 def _entry(name: str, described: Any) -> Entry:
-    """A tensor of the header, whose shape takes as many bytes as it says."""
+    """Parse a tensor's entry, and check that its size matches its shape."""
     try:
         dtype, shape, (start, end) = NUMPY_DTYPE[described["dtype"]], described["shape"], described["data_offsets"]
         numbers = [*shape, start, end]
     except (KeyError, TypeError, ValueError) as error:
         raise SchemaError(f"tensor {quoted(name)} is missing or of the wrong type") from error
-    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or len(shape) > MOST_DIMENSIONS:
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or len(shape) > MAX_DIMENSIONS:
         raise SchemaError(f"tensor {quoted(name)} has no shape or place in the file")
     if end - start != math.prod(shape) * np.dtype(dtype).itemsize:
         raise SchemaError(f"tensor {quoted(name)} has another size than its shape")
@@ -350,7 +350,7 @@ def _entry(name: str, described: Any) -> Entry:
 
 
 def _data_size(entries: Mapping[str, Entry]) -> int:
-    """Where the data end; tensors follow each other without gaps."""
+    """Return the size of the data. Raise if there are gaps between tensors."""
     end = 0
     for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.end)):
         if entry.start != end:
@@ -359,7 +359,7 @@ def _data_size(entries: Mapping[str, Entry]) -> int:
     return end
 
 
-def _damaged(name: str, problem: SchemaError) -> NeglmError:
+def _damaged_error(name: str, problem: SchemaError) -> NeglmError:
     if isinstance(problem, UnknownNameError):
         return NeglmError(f"{name}: {problem}: upgrade neglm")
     return NeglmError(f"{name} is damaged: {problem}; make it again")
@@ -367,14 +367,14 @@ def _damaged(name: str, problem: SchemaError) -> NeglmError:
 
 def _verify_checksum(header: Header, data_digest: bytes, name: str) -> None:
     raw, match = header.raw, CHECKSUM.search(header.raw)
-    without = raw[: match.start(1)] + NO_CHECKSUM.encode() + raw[match.end(1) :] if match else b""
-    if _checksum(without, data_digest) != header.fields["checksum"]:
+    unsigned = raw[: match.start(1)] + NO_CHECKSUM.encode() + raw[match.end(1) :] if match else b""
+    if _checksum(unsigned, data_digest) != header.fields["checksum"]:
         raise NeglmError(f"{name} is damaged: its checksum does not match its contents; make it again")
 
 
 @contextmanager
-def seekable(path: str) -> Iterator[Readable]:
-    """A file, or - for standard input, for reading more than once: a pipe goes through a temporary file."""
+def open_seekable(path: str) -> Iterator[SeekableFile]:
+    """Open a file, or `-` for standard input, as a seekable file: a pipe is copied to a temporary file."""
     standard = path == STANDARD_STREAM
     name = "standard input" if standard else shown(path)
     if not standard:
@@ -383,13 +383,13 @@ def seekable(path: str) -> Iterator[Readable]:
         if os.path.isdir(path):
             raise NeglmError(f"{name} is a directory, not a file")
         if os.path.isfile(path):
-            yield Readable(path, path, name)
+            yield SeekableFile(path, path, name)
             return
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
         try:
             with open(sys.stdin.fileno() if standard else path, "rb", closefd=not standard) as pipe:
                 block = b"\0" * READ_SIZE
-                while len(block) == READ_SIZE:  # a shorter one is the last; a terminal would wait for another Ctrl-D
+                while len(block) == READ_SIZE:  # a short block is the last; a terminal would wait for another Ctrl-D
                     block = pipe.read(READ_SIZE)
                     copy.write(block)
             copy.flush()
@@ -398,4 +398,4 @@ def seekable(path: str) -> Iterator[Readable]:
                 f"cannot copy {name} to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
                 "set TMPDIR to one with more room"
             ) from error
-        yield Readable(copy.name, path, name)
+        yield SeekableFile(copy.name, path, name)

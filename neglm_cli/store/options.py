@@ -1,17 +1,17 @@
-"""Rules for the options and the progress of commands that files keep: which there are, their types and limits.
+"""Validation rules for the options and the progress of commands that are stored in files.
 
-Limits are those of the command line, or wider where an older version of a command allowed more.
+Limits are those of the command line, or wider where an older version allowed more.
 """
 
 from neglm_cli.store.rules import Choice, Flag, Integer, Items, Number, Object, OrNull, Rule
 
-LARGEST_CONSTANT = 1000.0  # that parameters start with, or that is added to scores
-MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}  # of gradients, that each optimizer keeps
+MAX_CONSTANT = 1000.0  # limit of initial parameters and of log Z
+MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}  # moments of gradients in each optimizer's state
 
 LOSS = Choice(("neglm", "neglm-b", "nce", "neg", "softmax"))
 K = Integer(0, 100_000)
 ALPHA = Number(0, 10)
-LOG_Z = Number(-LARGEST_CONSTANT, LARGEST_CONSTANT)
+LOG_Z = Number(-MAX_CONSTANT, MAX_CONSTANT)
 LAYERS = Integer(1, 64)
 SIZE = Integer(1, 10_000_000)
 SEED = Integer()
@@ -26,13 +26,13 @@ TRAIN_LM: dict[str, Rule] = {
     "noise_alpha": ALPHA,
     "noise": Choice(("token", "step", "batch")),
     "log_z": LOG_Z,
-    "bias_init": OrNull(Number(-LARGEST_CONSTANT, LARGEST_CONSTANT)),
+    "bias_init": OrNull(Number(-MAX_CONSTANT, MAX_CONSTANT)),
     "hidden": SIZE,
     "layers": LAYERS,
     "embedding": SIZE,
     "dropout": Number(0, 0.99),
-    "init": Number(0, LARGEST_CONSTANT),
-    "init_output": Number(0, LARGEST_CONSTANT),
+    "init": Number(0, MAX_CONSTANT),
+    "init_output": Number(0, MAX_CONSTANT),
     "epochs": Integer(1),
     "batch": Integer(1, 10_000_000),
     "bptt": Integer(1, 1_000_000),

@@ -1,4 +1,4 @@
-"""Output files are there whole or not at all: written beside their place, fsynced, then renamed."""
+"""Atomic output files: written to a temporary file in the same directory, fsynced, then renamed."""
 
 import errno
 import io
@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import BinaryIO
 
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.replacing import NamedFile, Replacement, place
+from neglm_cli.store.atomic import NamedFile, Replacement, commit
 from neglm_cli.store.terminal import standard_output
 
 STANDARD_STREAM = "-"
@@ -17,19 +17,19 @@ STANDARD_OUTPUT = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1")
 
 
 def write_error(name: str, error: OSError) -> NeglmError:
-    """The sentence for an output that could not be written."""
+    """Return the error for an output that could not be written."""
     return NeglmError(f"cannot write {shown(name)}: {error.strerror or error}; nothing was changed")
 
 
-def is_place_for_file(path: str) -> bool:
-    """Whether a file can take this name; not so a device, a pipe, or another's open file: these are written to."""
+def is_regular_output(path: str) -> bool:
+    """Return True if the output is a regular file, existing or new, not a device, a pipe or an open descriptor."""
     if path in STANDARD_OUTPUT or path.startswith(("/dev/fd/", "/proc/")):
         return False
     return os.path.isfile(path) or not os.path.exists(path)
 
 
 def check_writable(path: str) -> None:
-    """Say before a long work what could only go wrong at its end."""
+    """Raise early, before a long job, if its output cannot be written."""
     if path in STANDARD_OUTPUT:
         return
     directory = os.path.dirname(os.path.realpath(path))
@@ -42,7 +42,7 @@ def check_writable(path: str) -> None:
 
 
 class _Stream:
-    """Standard output, a device, a pipe or another program's open file: written to, with nothing to rename."""
+    """An output that is written in place: standard output, a device, a pipe or an open descriptor."""
 
     def __init__(self, file: BinaryIO, owned: bool) -> None:
         self.file = file
@@ -59,14 +59,14 @@ class _Stream:
 
 @contextmanager
 def writing(path: str | os.PathLike[str], binary: bool = True) -> Iterator[BinaryIO]:
-    """A file to write to, which takes its name only when all has gone well. `-` is standard output."""
+    """Open an output file, which is renamed to its path only if the block succeeds. `-` is standard output."""
     with _writing([os.fspath(path)], binary) as (file,):
         yield file
 
 
 @contextmanager
 def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Two files that belong together: both take their names, or neither."""
+    """Open two output files, which are renamed to their paths both or not at all."""
     with _writing([path, other], binary) as (first, second):
         yield first, second
 
@@ -75,11 +75,11 @@ def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[B
 def _writing(names: list[str], binary: bool) -> Iterator[list[BinaryIO]]:
     try:
         with ExitStack() as stack:
-            outputs = [stack.enter_context(closing(_opened(name, binary))) for name in names]
+            outputs = [stack.enter_context(closing(_open(name, binary))) for name in names]
             yield [output.file for output in outputs]
             for output in outputs:
                 output.finish()
-            place([output for output in outputs if isinstance(output, Replacement)])
+            commit([output for output in outputs if isinstance(output, Replacement)])
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -88,7 +88,7 @@ def _writing(names: list[str], binary: bool) -> Iterator[list[BinaryIO]]:
         raise write_error(error.filename if error.filename in names else names[0], error) from error
 
 
-def _opened(name: str, binary: bool) -> _Stream | Replacement:
+def _open(name: str, binary: bool) -> _Stream | Replacement:
     if name in STANDARD_OUTPUT:
         if binary and sys.stdout.isatty():
             raise NeglmError(
@@ -98,7 +98,7 @@ def _opened(name: str, binary: bool) -> _Stream | Replacement:
     try:
         if not name or os.path.isdir(name) or name.endswith(os.sep):
             raise NeglmError(f"cannot write {shown(name)}: that is not the name of a file")
-        if is_place_for_file(name):
+        if is_regular_output(name):
             return Replacement(name)
         descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         return _Stream(io.BufferedWriter(NamedFile(descriptor, "w", name)), owned=True)

@@ -1,7 +1,7 @@
-"""Rules for metadata: the type of a value, its limits, and what is inside it.
+"""Validation rules for metadata: types, limits and nested values.
 
-A rule has the name of the encoding that a field with it has in a file (`stored_as`), and checks one value. A value that
-breaks its rule raises `SchemaError`, whose text says which value it is and what it should be.
+A rule names the encoding of its field in a file (`stored_as`), and checks values. An invalid value raises `SchemaError`
+with the value and what was expected.
 """
 
 import json
@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-LARGEST_INTEGER = 2**63 - 1
-LARGEST_NUMBER = sys.float_info.max
-LONGEST_SHOWN = 40  # characters of a wrong value
+MAX_INTEGER = 2**63 - 1
+MAX_NUMBER = sys.float_info.max
+MAX_SHOWN = 40  # characters of an invalid value in messages
 
 
 class SchemaError(ValueError):
-    """What is wrong with a value, as the middle of a sentence."""
+    """An invalid value; the text is a part of a sentence."""
 
 
 class UnknownNameError(SchemaError):
-    """A name in an object that only a newer neglm may know."""
+    """An unknown name in an object, perhaps of a newer neglm."""
 
 
 class Rule(Protocol):
@@ -32,44 +32,44 @@ class Rule(Protocol):
         ...
 
     def check(self, value: Any, where: str) -> None:
-        """Raise `SchemaError` if the value called `where` isn't as it should be."""
+        """Raise `SchemaError` if the value is invalid. where: its name, for the message."""
         ...
 
 
-def broken(value: Any, where: str, expected: str) -> SchemaError:
+def invalid(value: Any, where: str, expected: str) -> SchemaError:
     shown = json.dumps(value)
-    if len(shown) > LONGEST_SHOWN:
-        shown = f"{shown[:LONGEST_SHOWN]}…"
+    if len(shown) > MAX_SHOWN:
+        shown = f"{shown[:MAX_SHOWN]}…"
     return SchemaError(f"`{where}` is {shown}, not {expected}")
 
 
 def quoted(name: str) -> str:
-    """A name from a file, for a sentence."""
-    return f"`{json.dumps(name)[1:-1][:LONGEST_SHOWN]}`"
+    """Quote a name from a file, for messages."""
+    return f"`{json.dumps(name)[1:-1][:MAX_SHOWN]}`"
 
 
 @dataclass(frozen=True)
 class Integer:
     least: int = 0
-    most: int = LARGEST_INTEGER
+    most: int = MAX_INTEGER
     stored_as: ClassVar[str] = "integer"
 
     def check(self, value: Any, where: str) -> None:
         if type(value) is not int or not self.least <= value <= self.most:
-            raise broken(value, where, f"an integer from {self.least:,} to {self.most:,}")
+            raise invalid(value, where, f"an integer from {self.least:,} to {self.most:,}")
 
 
 @dataclass(frozen=True)
 class Number:
     """A finite number."""
 
-    least: float = -LARGEST_NUMBER
-    most: float = LARGEST_NUMBER
+    least: float = -MAX_NUMBER
+    most: float = MAX_NUMBER
     stored_as: ClassVar[str] = "JSON"
 
     def check(self, value: Any, where: str) -> None:
-        if type(value) not in (int, float) or not self.least <= value <= self.most:  # NaN is never between
-            raise broken(value, where, f"a number from {self.least:g} to {self.most:g}")
+        if type(value) not in (int, float) or not self.least <= value <= self.most:  # false for NaN
+            raise invalid(value, where, f"a number from {self.least:g} to {self.most:g}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Flag:
 
     def check(self, value: Any, where: str) -> None:
         if type(value) is not bool:
-            raise broken(value, where, "true or false")
+            raise invalid(value, where, "true or false")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Text:
 
     def check(self, value: Any, where: str) -> None:
         if type(value) is not str or not re.fullmatch(self.pattern, value) or not _is_unicode(value):
-            raise broken(value, where, self.meaning)
+            raise invalid(value, where, self.meaning)
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class Choice:
 
     def check(self, value: Any, where: str) -> None:
         if value not in self.options:
-            raise broken(value, where, f"one of {', '.join(self.options)}")
+            raise invalid(value, where, f"one of {', '.join(self.options)}")
 
 
 @dataclass(frozen=True)
 class FilePath:
-    """The name of a file: any bytes but NUL, those that aren't UTF-8 as Python decodes them."""
+    """A file name: any bytes except NUL, decoded by os.fsdecode."""
 
     stored_as: ClassVar[str] = "JSON"
 
@@ -114,7 +114,7 @@ class FilePath:
                 return
         except (TypeError, UnicodeError):
             pass
-        raise broken(value, where, "the name of a file")
+        raise invalid(value, where, "the name of a file")
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ class Items:
 
     def check(self, value: Any, where: str) -> None:
         if type(value) is not list:
-            raise broken(value, where, "a list")
+            raise invalid(value, where, "a list")
         for number, item in enumerate(value):
             self.rule.check(item, f"{where}[{number}]")
 
 
 @dataclass(frozen=True)
 class Object:
-    """Names with values; `complete` if none may be missing."""
+    """An object with these names. complete: none may be missing."""
 
     rules: Mapping[str, Rule]
     complete: bool = True
@@ -151,7 +151,7 @@ class Object:
 
     def check(self, value: Any, where: str) -> None:
         if type(value) is not dict:
-            raise broken(value, where, "an object")
+            raise invalid(value, where, "an object")
         for name, item in value.items():
             if name not in self.rules:
                 raise UnknownNameError(f"`{where}` has {quoted(name)}, which this neglm does not know")

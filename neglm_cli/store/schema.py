@@ -1,7 +1,6 @@
-"""What each kind of neglm file holds.
+"""The schema of each kind of neglm file: its tensors and metadata.
 
-The reader checks files against these tables and `neglm-format(5)` is printed from them, so neither can
-say something that the other does not.
+The reader validates files against these tables, and `neglm-format(5)` is generated from them.
 """
 
 from collections.abc import Mapping
@@ -11,29 +10,29 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from neglm_cli.store import options
-from neglm_cli.store.rules import LARGEST_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
+from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
 
 FORMAT_VERSION = 1
-LARGEST_HEADER = 16 << 20  # bytes: room for about 100,000 corpus files
-LARGEST_FLOAT = 3.4028234663852886e38  # of 32 bits
-LARGEST_WEIGHT = 1e15  # of a language model: no product of two, summed over a layer, overflows
+MAX_HEADER_SIZE = 16 << 20  # bytes: enough for about 100,000 corpus files
+MAX_FLOAT = 3.4028234663852886e38  # float32
+MAX_WEIGHT = 1e15  # of a language model: sums of products over a layer do not overflow
 
 
 class Tensor(NamedTuple):
-    """A name with {layers} in it stands for several: layer 0, 1, … up to the number in that field of the metadata."""
+    """A tensor. {layers} in a name stands for several: 0, 1, … up to the number in that metadata field."""
 
     name: str
-    dtype: str  # NumPy's name
-    shape: tuple[str, ...]  # one letter or expression per dimension, see LETTERS
+    dtype: str  # in NumPy
+    shape: tuple[str, ...]  # an expression per dimension, such as V or 4H; see DIMENSIONS
     meaning: str
-    limit: float = LARGEST_FLOAT  # of absolute values, which are finite
+    limit: float = MAX_FLOAT  # of absolute values
 
 
 class Field(NamedTuple):
     name: str
     rule: Rule
     meaning: str
-    default: Any = None  # not None: may be missing, as in older files; then `arguments` says it, or it is this
+    default: Any = None  # not None: may be missing in older files; then from `arguments`, or this value
 
     @property
     def type(self) -> str:
@@ -42,12 +41,12 @@ class Field(NamedTuple):
 
 
 class WordList(NamedTuple):
-    """Tensors that make a list of words, none of which occurs twice, each with a count of at least 1."""
+    """Tensors that form a list of distinct words with counts of at least 1."""
 
     words: str
     offsets: str
     counts: str
-    of_text: bool  # whether it has `<unk>` and `<eos>`, and no white space in words
+    of_text: bool  # has `<unk>` and `<eos>`, and no whitespace in words
 
 
 class Kind(NamedTuple):
@@ -55,10 +54,10 @@ class Kind(NamedTuple):
     tensors: tuple[Tensor, ...]
     fields: tuple[Field, ...]
     word_lists: tuple[WordList, ...] = ()
-    stated_twice: Mapping[str, str] = MappingProxyType({})  # an option in `arguments`: the field or letter it equals
+    redundant_options: Mapping[str, str] = MappingProxyType({})  # option → field or dimension it must equal
 
 
-LETTERS = {
+DIMENSIONS = {
     "V": "number of words in the vocabulary",
     "N": "number of words in the corpus, with one end of line per line",
     "W": "length of all the vocabulary's words together, in bytes",
@@ -71,7 +70,7 @@ LETTERS = {
     "B": "rows of a minibatch",
     "M": "V for the optimizer Adam; 1 for others",
 }
-AT_LEAST_ONE = "VDHLB"  # of these there is at least one
+NONZERO_DIMENSIONS = "VDHLB"  # at least 1
 
 HEXADECIMAL = Text("[0-9a-f]{32}", "32 hexadecimal digits")
 FILES = Items(Object({"path": OrNull(FilePath()), "size": Integer(), "fingerprint": HEXADECIMAL}))
@@ -97,7 +96,7 @@ WORDS = (
     Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
 )
 PARAMETERS = tuple(
-    Tensor(name, "float32", shape, meaning, LARGEST_WEIGHT)
+    Tensor(name, "float32", shape, meaning, MAX_WEIGHT)
     for name, shape, meaning in (
         ("embedding", ("V", "D"), "the vector of each word as an input"),
         ("lstm.{layers}.input", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
@@ -122,7 +121,7 @@ MODEL_FIELDS = (
           "NETWORK); may be missing, and is then `false` unless `arguments` says otherwise", False),
     Field("progress", options.PROGRESS, "object with how far the training is, which may be empty: see PROGRESS"),
 )  # fmt: skip
-MODEL_STATED_TWICE = {
+MODEL_REDUNDANT_OPTIONS = {
     "loss": "loss",
     "k": "k",
     "noise_alpha": "noise_alpha",
@@ -170,7 +169,7 @@ KINDS = {
             Field("lines", Integer(), "lines of the corpus"),
             Field(
                 "modified",
-                Items(Integer(-LARGEST_INTEGER)),
+                Items(Integer(-MAX_INTEGER)),
                 "list of the files' modification times in nanoseconds, in order",
             ),
         ),
@@ -230,7 +229,7 @@ KINDS = {
         ),
         MODEL_FIELDS,
         (WORDS_OF_TEXT,),
-        MODEL_STATED_TWICE,
+        MODEL_REDUNDANT_OPTIONS,
     ),
     "training state": Kind(
         "a language model whose training is not finished, with all that is needed to go on with it",
@@ -240,16 +239,14 @@ KINDS = {
             *PARAMETERS,
             *(
                 tensor._replace(
-                    name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`", limit=LARGEST_FLOAT
+                    name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`", limit=MAX_FLOAT
                 )
                 for tensor in PARAMETERS
             ),
             Tensor(
-                "hidden", "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", LARGEST_WEIGHT
+                "hidden", "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", MAX_WEIGHT
             ),
-            Tensor(
-                "cell", "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", LARGEST_WEIGHT
-            ),
+            Tensor("cell", "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
             Tensor(
                 "moved",
                 "int32",
@@ -266,13 +263,13 @@ KINDS = {
             ),
         ),
         (WORDS_OF_TEXT,),
-        MODEL_STATED_TWICE | {"batch": "B"},
+        MODEL_REDUNDANT_OPTIONS | {"batch": "B"},
     ),
 }
 
 
 def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
-    """All tensors of a file with these fields: those with a number in their names are as many as a field says."""
+    """Return all tensors of a file with these fields, with numbered names expanded."""
     found = []
     for tensor in kind.tensors:
         numbered = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]

@@ -1,6 +1,6 @@
-"""Standard output for results that quote files: exact bytes in a pipe or file, no control characters on a terminal.
+"""Standard output for text from files: exact bytes to a pipe or file, but no control characters to a terminal.
 
-So do ls and git: a word in somebody's model must not recolor, retitle or overwrite the screen.
+As in ls and git: a word in an untrusted model must not recolor, retitle or overwrite the screen.
 """
 
 import codecs
@@ -12,7 +12,7 @@ from neglm_cli.errors import visible_lines
 
 
 class Terminal(io.RawIOBase):
-    """Standard output that is a terminal. Text may come in pieces that are cut inside a character."""
+    """Standard output on a terminal. Writes may end inside a multi-byte character."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -25,15 +25,15 @@ class Terminal(io.RawIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Print all, even the beginning of a character: nothing follows."""
+        """Print everything, even an incomplete character."""
         self._print(self._decoder.decode(b"", final=True))
         sys.stdout.flush()
 
     def _print(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "utf-8"  # None beneath a progress bar of Rich's
+        encoding = sys.stdout.encoding or "utf-8"  # None under a Rich progress bar
         sys.stdout.buffer.write(visible_lines(text).encode(encoding, "backslashreplace"))
 
 
 def standard_output() -> BinaryIO:
-    """Where commands write words and lines from files. To be flushed."""
+    """Return the stream for words and lines from files. The caller must flush it."""
     return cast(BinaryIO, Terminal()) if sys.stdout.isatty() else sys.stdout.buffer

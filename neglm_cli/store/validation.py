@@ -1,8 +1,7 @@
-"""Checks of a file against the schema, all of them when it is opened: a file that passes holds no surprise.
+"""Validation of files against the schema, complete when a file is opened.
 
-In this order: metadata have the types and limits of their fields; tensors are those of the kind, and their shapes agree
-with each other and with the metadata; lists of words are sound, numbers are finite, and totals add up.
-Whatever is wrong raises `SchemaError`, and costs no more memory or time than the file is large.
+In this order: types and limits of metadata; names, types and shapes of tensors; lists of words, finite values and
+totals. Invalid files raise `SchemaError`. Memory and time are proportional to the size of the file.
 """
 
 import json
@@ -14,8 +13,8 @@ import numpy as np
 
 from neglm_cli.store.options import MOMENTS
 from neglm_cli.store.rules import SchemaError, quoted
-from neglm_cli.store.schema import AT_LEAST_ONE, COMMON_FIELDS, KINDS, Field, Kind, tensors_of
-from neglm_cli.store.wordlists import check_words, position, total
+from neglm_cli.store.schema import COMMON_FIELDS, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
+from neglm_cli.store.wordlists import check_words, exact_sum, find_word
 
 Fields = dict[str, Any]
 Tensors = Mapping[str, np.ndarray]
@@ -23,14 +22,14 @@ Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # dtype and shape of each te
 
 INTEGER = re.compile("-?(0|[1-9][0-9]{0,18})")
 EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
-AT_ONCE = 1 << 18  # numbers that are looked at while they are in the cache
+CHUNK = 1 << 18  # values checked at a time: they fit into the cache
 
 
 # --- metadata -----------------------------------------------------------------------------------------
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Plain JSON: no name occurs twice in an object, and no number is NaN or infinite."""
+    """Parse strict JSON. Raise on duplicate names, NaN and infinity."""
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -49,7 +48,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def parse_fields(metadata: Mapping[str, Any], kind: Kind) -> Fields:
-    """The metadata of a file of this kind with their types. Other metadata are left alone."""
+    """Parse the metadata of a file of this kind. Ignores other metadata."""
     fields = {f.name: _parse(metadata, f) for f in (*COMMON_FIELDS, *kind.fields) if f.default is None}
     for field in kind.fields:
         if field.default is not None:
@@ -78,7 +77,7 @@ def _parse(metadata: Mapping[str, Any], field: Field) -> Any:
 
 
 def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
-    """Compare tensors with the schema; returns the lengths that letters stand for."""
+    """Check tensors against the schema. Return the lengths of the schema's dimensions."""
     lengths = {"L": fields["layers"]} if "layers" in fields else {}
     expected = {tensor.name: tensor for tensor in tensors_of(kind, fields)}
     for name in found:
@@ -92,7 +91,7 @@ def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
             wanted = " × ".join(tensor.shape)
             known = ", ".join(f"{letter} = {lengths[letter]:,}" for letter in sorted(lengths) if letter in wanted)
             raise SchemaError(f"tensor `{name}` has the shape {' × '.join(map(str, shape))}, not {wanted} ({known})")
-    for option, other in kind.stated_twice.items():
+    for option, other in kind.redundant_options.items():
         stated = fields["arguments"].get(option)
         if stated is not None and stated != (actual := fields[other] if other in fields else lengths[other]):
             what = f"`{other}`" if other in fields else "the tensors' shapes"
@@ -101,13 +100,13 @@ def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
 
 
 def _fits(length: int, expression: str, lengths: dict[str, int]) -> bool:
-    """Whether a length is what an expression says; the first one with a letter says what the letter stands for."""
+    """Return True if a length matches an expression. The first use of a dimension sets its length."""
     match = EXPRESSION.fullmatch(expression)
     assert match, expression
     times, letter, plus = int(match[1] or 1), match[2], int(match[3] or 0)
     if not letter:
         return length == times
-    least = 1 if letter in AT_LEAST_ONE else 0
+    least = 1 if letter in NONZERO_DIMENSIONS else 0
     value = lengths.setdefault(letter, (length - plus) // times)
     return value >= least and length == times * value + plus
 
@@ -128,21 +127,21 @@ def check_contents(kind_name: str, fields: Fields, lengths: Mapping[str, int], t
 
 def _within(numbers: np.ndarray, limit: float) -> bool:
     flat = numbers.reshape(-1)
-    blocks = (flat[start : start + AT_ONCE] for start in range(0, flat.size, AT_ONCE))
-    return all(-limit <= block.min() and block.max() <= limit for block in blocks)  # NaN is never between
+    blocks = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
+    return all(-limit <= block.min() and block.max() <= limit for block in blocks)  # false for NaN
 
 
 def _check_vocabulary(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
     counts = tensors["counts"]
     unknown, line_ends = (
-        int(counts[position(word, tensors["words"], tensors["offsets"])]) for word in (b"<unk>", b"<eos>")
+        int(counts[find_word(word, tensors["words"], tensors["offsets"])]) for word in (b"<unk>", b"<eos>")
     )
     lines, seldom = fields["lines"], fields["unknown_in_text"] + fields["cut_tokens"]
     absent = (fields["unknown_in_text"] == 0) + (line_ends == lines)
     consistent = (
         unknown == max(1, seldom)
         and line_ends >= lines
-        and total(counts) == fields["tokens"] + lines + (seldom == 0)
+        and exact_sum(counts) == fields["tokens"] + lines + (seldom == 0)
         and fields["distinct"] == lengths["V"] - absent + fields["cut_words"]
         and fields["cut_words"] <= fields["cut_tokens"]
     )

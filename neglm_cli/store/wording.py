@@ -1,4 +1,4 @@
-"""Sentences about files that are not there, or are not what is needed: what is wrong, and what to do."""
+"""Error messages about missing files and files of the wrong kind, with advice."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from itertools import islice
 from neglm_cli.errors import shown
 
 MAKERS = {"language model": "neglm train-lm", "vectors": "neglm embed", "vocabulary": "neglm vocab"}
-DEFAULT_FILES = {  # of these names, which commands read where none is given
+DEFAULT_FILES = {  # input files that commands read by default
     "model.safetensors": f"train one with `{MAKERS['language model']}`",
     "vectors.safetensors": f"train some with `{MAKERS['vectors']}`",
     "vocab.safetensors": f"make one with `{MAKERS['vocabulary']}`",
@@ -20,7 +20,7 @@ CONTENTS = {
     "vectors": "word vectors",
     "vocabulary": "a vocabulary",
 }
-MOST_NEIGHBORS = 10_000  # files of a directory that are compared with a name that may be misspelled
+MOST_NEIGHBORS = 10_000  # files in a directory compared with a possibly misspelled name
 
 WORD2VEC_HEADER = re.compile(rb"[ \t]*\d+[ \t]+\d+[ \t]*\r?\n")
 WORD_AND_NUMBERS = re.compile(rb"\S+([ \t]+[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?){2,}[ \t]*\r?\n", re.IGNORECASE)
@@ -29,7 +29,7 @@ SNIFFED = 1 << 16  # bytes: more than a line of 3,000 numbers has
 
 
 def missing(path: str, name: str = "") -> str:
-    """For a file that does not exist."""
+    """Return the message for a file that does not exist."""
     if path in DEFAULT_FILES:
         return f"no {path} here; {DEFAULT_FILES[path]}, or name another file"
     similar = _similar(path)
@@ -37,12 +37,12 @@ def missing(path: str, name: str = "") -> str:
 
 
 def not_ours(name: str, start: bytes) -> str:
-    """For a file that neglm has not written, which starts with these bytes."""
+    """Return the message for a file not written by neglm, which starts with these bytes."""
     return f"{name} is not a neglm file" + ("; convert it with `neglm import`" if _has_vectors(start) else "")
 
 
 def wrong_kind(name: str, found: str, wanted: tuple[str, ...]) -> str:
-    """For a file of another kind than those that are wanted."""
+    """Return the message for a file of the wrong kind."""
     makers = [CONTENTS[kind] + f" ({MAKERS[kind]})" for kind in wanted if kind in MAKERS]
     expected = " or ".join(makers) or CONTENTS[wanted[0]]
     return f"{name} contains {CONTENTS.get(found, shown(found))}; expected {expected}"
@@ -53,7 +53,7 @@ def _has_vectors(start: bytes) -> bool:
 
 
 def _similar(path: str) -> str:
-    """The file beside it that has nearly the same name, if there is one."""
+    """Return the path of a file in the same directory with a similar name, or an empty string."""
     directory, base = os.path.split(path)
     try:
         with os.scandir(directory or ".") as entries:

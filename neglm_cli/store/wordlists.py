@@ -1,4 +1,4 @@
-"""Lists of words in files: checked before anything reads a word by its offsets."""
+"""Validation of word lists in files, before any word is read by its offsets."""
 
 from collections.abc import Mapping
 
@@ -10,48 +10,48 @@ from neglm_cli.store.schema import WordList
 
 REQUIRED = (b"<unk>", b"<eos>")
 IS_SPACE = np.isin(np.arange(256), np.frombuffer(b" \t\n\r\v\f", np.uint8))
-LARGEST_TOTAL = 2**63  # what counts may add up to, and the 1 that `<unk>` has at least
-MOST_WORDS = 2**31 - 1
-LONGEST_SHOWN = 40  # bytes of a word
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, bits well spread (2^64 / golden ratio)
+MAX_TOTAL = 2**63  # limit of the sum of counts, including at least 1 for `<unk>`
+MAX_WORDS = 2**31 - 1
+MAX_SHOWN = 40  # bytes of a word
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd; 2^64 / golden ratio
 HALF = np.uint64(32)
 
 
 def check_words(names: WordList, tensors: Mapping[str, np.ndarray]) -> None:
-    """Raise `SchemaError` unless offsets cut `words` into different words, each with a count of at least 1."""
+    """Raise `SchemaError` unless offsets split `words` into distinct words, with counts of at least 1."""
     words, offsets, counts = (tensors[name] for name in names[:3])
     rising = offsets[0] == 0 and offsets[-1] == len(words) and bool((offsets[1:] > offsets[:-1]).all())
-    if not rising or len(counts) > MOST_WORDS:
+    if not rising or len(counts) > MAX_WORDS:
         raise SchemaError(f"`{names.offsets}` do not cut `{names.words}` into words")
-    if len(counts) and (counts.min() < 1 or total(counts) > LARGEST_TOTAL):
+    if len(counts) and (counts.min() < 1 or exact_sum(counts) > MAX_TOTAL):
         raise SchemaError(f"`{names.counts}` are not counts: each is at least 1, and they add up to 64 bits")
     if names.of_text:
         if IS_SPACE[words].any():
             raise SchemaError(f"`{names.words}` have white space in them")
         for word in REQUIRED:
-            if position(word, words, offsets) < 0:
+            if find_word(word, words, offsets) < 0:
                 raise SchemaError(f"the word `{word.decode()}` is not among its words")
     repeated = _repeated(words, offsets)
     if repeated is not None:
-        shown = repeated[:LONGEST_SHOWN].decode(errors="backslashreplace")
+        shown = repeated[:MAX_SHOWN].decode(errors="backslashreplace")
         raise SchemaError(f"the word {shown!r} occurs twice in `{names.words}`")
 
 
-def total(counts: np.ndarray) -> int:
-    """The exact sum, which may take more than 64 bits."""
+def exact_sum(counts: np.ndarray) -> int:
+    """Return the exact sum, which may exceed 64 bits."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
-def position(word: bytes, words: np.ndarray, offsets: np.ndarray) -> int:
-    """The number of a word, -1 if it isn't among them; without a hash table."""
+def find_word(word: bytes, words: np.ndarray, offsets: np.ndarray) -> int:
+    """Return the index of a word, or -1, without a hash table."""
     starts = offsets[:-1][np.diff(offsets) == len(word)]
-    for place, letter in enumerate(word):
-        starts = starts[words[starts + place] == letter]
+    for offset, byte in enumerate(word):
+        starts = starts[words[starts + offset] == byte]
     return int(np.searchsorted(offsets, starts[0])) if len(starts) else -1
 
 
 def _repeated(words: np.ndarray, offsets: np.ndarray) -> bytes | None:
-    """A word that is there twice. Equal words have equal hashes; the few words whose hashes are equal are compared."""
+    """Return a duplicate word, or None. Compares hashes first, then the few words whose hashes are equal."""
     hashes = _hashes(words, offsets)
     ordered = np.sort(hashes)
     suspects = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -66,7 +66,7 @@ def _repeated(words: np.ndarray, offsets: np.ndarray) -> bytes | None:
 
 @kernel
 def _hashes(words, offsets):
-    """64 bits of each word."""
+    """Return a 64-bit hash of each word."""
     found = np.empty(offsets.size - 1, np.uint64)
     for number in range(found.size):
         h = np.uint64(offsets[number + 1] - offsets[number])

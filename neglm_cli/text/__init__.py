@@ -1,1 +1,1 @@
-"""Corpora: opening, splitting into words, counting, vocabulary, streams of ids."""
+"""Corpora: opening files, tokenizing, counting, vocabularies, streams of word ids."""

@@ -1,4 +1,4 @@
-"""Minibatches for truncated back-propagation: B cursors that walk B equal stretches of a corpus side by side."""
+"""Minibatches for truncated backpropagation through time: B cursors over B equal segments of a corpus."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,15 +15,15 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """One epoch's minibatches. Row b walks words b·L to (b+1)·L, so each row goes on where it left off.
+    """One epoch's minibatches. Row b reads the segment of words b·L to (b+1)·L, T words per minibatch.
 
-    The last minibatch is shorter than T where L is no multiple of it; the fewer than B words that are left
-    at the end of the corpus are targets in no row.
+    The last minibatch is shorter than T unless L is a multiple of it. Fewer than B words at the end of the corpus are
+    not used as targets.
     """
 
     def __init__(self, corpus: EncodedCorpus, rows: int, steps: int) -> None:
-        self.stretch = (corpus.length - 1) // rows  # L: targets of each row
-        if self.stretch < 1:
+        self.segment_length = (corpus.length - 1) // rows  # L: targets of each row
+        if self.segment_length < 1:
             raise NeglmError(
                 f"a batch of {rows:,} rows is too large for a corpus of {corpus.length:,} words: use a smaller --batch"
             )
@@ -32,15 +32,15 @@ class Batches:
         self._steps = steps
 
     def __len__(self) -> int:
-        return -(-self.stretch // self._steps)
+        return -(-self.segment_length // self._steps)
 
     def start_at(self, number: int) -> Iterator[Batch]:
-        """The minibatches from this number on: a run that stopped before it goes on with it."""
+        """Yield the minibatches from this number on, to resume an epoch."""
         done = number * self._steps
-        cursors = [self._corpus.cursor(row * self.stretch + done) for row in range(self._rows)]
-        last = np.stack([cursor.take(1) for cursor in cursors]) if done < self.stretch else None
-        while done < self.stretch:
-            steps = min(self._steps, self.stretch - done)
+        cursors = [self._corpus.cursor(row * self.segment_length + done) for row in range(self._rows)]
+        last = np.stack([cursor.take(1) for cursor in cursors]) if done < self.segment_length else None
+        while done < self.segment_length:
+            steps = min(self._steps, self.segment_length - done)
             targets = np.stack([cursor.take(steps) for cursor in cursors])
             assert last is not None
             yield Batch(np.hstack([last, targets[:, :-1]]), targets)

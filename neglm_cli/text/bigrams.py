@@ -1,7 +1,7 @@
-"""Counting neighbours in sequences of ids, exactly and in bounded memory.
+"""Counting bigrams of ids, exactly and in bounded memory.
 
-A pair of ids is one 64-bit key. Each stretch of text becomes a run: its keys in order, each with its count. Runs are
-merged as they come, so that few of similar size remain; when they outgrow the memory, they go to disk as one.
+A pair of ids is a 64-bit key. Each chunk of text gives a sorted run of keys and counts. Runs of similar size are merged
+as they come; when they exceed the memory limit, they are spilled to disk as one run.
 """
 
 import tempfile
@@ -15,27 +15,27 @@ from typing import BinaryIO
 import numpy as np
 
 from neglm_cli.kernels import kernel
-from neglm_cli.text.runs import no_room
+from neglm_cli.text.sorted_runs import disk_full_error
 
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
 PARTS = {"keys": np.uint64, "counts": np.int64}
 PAIR_SIZE = 16  # bytes
-MERGING = 3  # so many times its size a table takes while it is merged with another
+MERGE_FACTOR = 3  # peak memory of a merge, relative to the size of the runs
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """Different pairs in the order of their keys."""
+class PairCounts:
+    """A sorted run: distinct pairs of ids by ascending key, with their counts."""
 
-    keys: np.ndarray  # uint64 (N,): the first id, and in the lower half the second one
+    keys: np.ndarray  # uint64 (N,): the first id in the upper half, the second in the lower half
     counts: np.ndarray  # int64 (N,)
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, part: "slice | np.ndarray") -> "Run":
-        return Run(self.keys[part], self.counts[part])
+    def __getitem__(self, part: "slice | np.ndarray") -> "PairCounts":
+        return PairCounts(self.keys[part], self.counts[part])
 
     @property
     def firsts(self) -> np.ndarray:
@@ -47,10 +47,10 @@ class Run:
 
 
 @kernel
-def neighbour_keys(ids, before, keys):
-    """The keys of all neighbours, `before` being what stands before the first; a negative id is no part of any.
+def bigram_keys(ids, before, keys):
+    """Write the keys of all bigrams and return their number. before: the id preceding the first one.
 
-    Returns how many there are.
+    Negative ids are not part of any bigram.
     """
     found = 0
     for i in range(ids.size):
@@ -63,22 +63,22 @@ def neighbour_keys(ids, before, keys):
 
 
 @kernel
-def add_up_sorted(keys, counts):
-    """Move the different ones of these sorted keys to the front, and count each; returns how many there are."""
-    different = 0
+def count_sorted(keys, counts):
+    """Compact sorted keys to the distinct ones, in place, and count each. Return their number."""
+    distinct = 0
     for i in range(keys.size):
-        if different and keys[different - 1] == keys[i]:
-            counts[different - 1] += 1
+        if distinct and keys[distinct - 1] == keys[i]:
+            counts[distinct - 1] += 1
         else:
-            keys[different] = keys[i]
-            counts[different] = 1
-            different += 1
-    return different
+            keys[distinct] = keys[i]
+            counts[distinct] = 1
+            distinct += 1
+    return distinct
 
 
 @kernel
-def merge_two(keys, counts, more_keys, more_counts, out_keys, out_counts):
-    """Merge two runs; returns how many pairs are different."""
+def merge_sorted(keys, counts, more_keys, more_counts, out_keys, out_counts):
+    """Merge two runs, adding up the counts of equal keys. Return the number of distinct keys."""
     i = j = merged = 0
     while i < keys.size and j < more_keys.size:
         a, b = keys[i], more_keys[j]
@@ -98,66 +98,66 @@ def merge_two(keys, counts, more_keys, more_counts, out_keys, out_counts):
     return merged
 
 
-def count_neighbours(ids: np.ndarray, before: int) -> Run:
-    """The pairs of neighbours in these ids, which follow on the id `before`."""
+def count_bigrams(ids: np.ndarray, before: int) -> PairCounts:
+    """Count the bigrams of these ids. before: the id preceding the first one."""
     keys = np.empty(len(ids), np.uint64)
-    keys = keys[: neighbour_keys(ids, before, keys)]
+    keys = keys[: bigram_keys(ids, before, keys)]
     keys.sort()
-    run = Run(keys, np.empty(len(keys), np.int64))
-    different = add_up_sorted(run.keys, run.counts)
-    return Run(run.keys[:different].copy(), run.counts[:different].copy())
+    run = PairCounts(keys, np.empty(len(keys), np.int64))
+    distinct = count_sorted(run.keys, run.counts)
+    return PairCounts(run.keys[:distinct].copy(), run.counts[:distinct].copy())
 
 
-def merged(runs: list[Run]) -> Run:
-    """The counts of all runs together."""
+def merge_all(runs: list[PairCounts]) -> PairCounts:
+    """Merge runs, in a balanced tree of pairs."""
     while len(runs) > 1:
-        couples = [runs[i : i + 2] for i in range(0, len(runs), 2)]
-        runs = [_merged(*couple) if len(couple) == 2 else couple[0] for couple in couples]
-    return runs[0] if runs else Run(np.empty(0, np.uint64), np.empty(0, np.int64))
+        pairs = [runs[i : i + 2] for i in range(0, len(runs), 2)]
+        runs = [_merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+    return runs[0] if runs else PairCounts(np.empty(0, np.uint64), np.empty(0, np.int64))
 
 
-def _merged(run: Run, other: Run) -> Run:
-    most = len(run) + len(other)
-    out = Run(np.empty(most, np.uint64), np.empty(most, np.int64))
-    different = merge_two(run.keys, run.counts, other.keys, other.counts, out.keys, out.counts)
-    return out[:different]  # the part that is not used takes address space, but no memory
+def _merge(run: PairCounts, other: PairCounts) -> PairCounts:
+    size = len(run) + len(other)
+    out = PairCounts(np.empty(size, np.uint64), np.empty(size, np.int64))
+    distinct = merge_sorted(run.keys, run.counts, other.keys, other.counts, out.keys, out.counts)
+    return out[:distinct]  # untouched pages take no memory
 
 
-class Bigrams:
-    """Counts of pairs: in memory, or in a temporary directory (TMPDIR names the place) where there are too many."""
+class BigramCounter:
+    """Counts of pairs, in memory or, above the memory limit, in a temporary directory (see TMPDIR)."""
 
     def __init__(self, memory: int) -> None:
-        self._room = memory // (MERGING * PAIR_SIZE)  # pairs
-        self._runs: list[Run] = []  # each at least twice as long as the next
+        self._capacity = memory // (MERGE_FACTOR * PAIR_SIZE)  # pairs
+        self._runs: list[PairCounts] = []  # each at least twice as long as the next
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._files: list[BinaryIO] = []
-        self._bounds = [0]  # pairs on disk, from run to run
+        self._bounds = [0]  # bounds of the runs on disk
 
     @property
     def spilled(self) -> int:
-        """How many runs went to disk."""
+        """The number of runs spilled to disk."""
         return len(self._bounds) - 1
 
-    def add(self, run: Run) -> None:
+    def add(self, run: PairCounts) -> None:
         while self._runs and len(self._runs[-1]) < 2 * len(run):
-            run = _merged(self._runs.pop(), run)
+            run = _merge(self._runs.pop(), run)
         self._runs.append(run)
-        if sum(map(len, self._runs)) > self._room:
+        if sum(map(len, self._runs)) > self._capacity:
             self._spill()
 
-    def all(self) -> Iterator[Run]:
-        """All pairs in the order of their keys, each once, in pieces that fit into the memory."""
-        return _pieces([*self._runs, *self._mapped()], self._room)
+    def all(self) -> Iterator[PairCounts]:
+        """Yield all distinct pairs by ascending key, in runs that fit into the memory."""
+        return _merge_by_key_range([*self._runs, *self._mapped()], self._capacity)
 
     def close(self) -> None:
         for file in self._files:
-            with suppress(OSError):  # what could not be written is thrown away with the rest
+            with suppress(OSError):  # the files are deleted anyway
                 file.close()
         if self._directory is not None:
             self._directory.cleanup()
 
     def _spill(self) -> None:
-        run = merged(self._runs)
+        run = merge_all(self._runs)
         self._runs = []
         try:
             if self._directory is None:
@@ -166,21 +166,21 @@ class Bigrams:
             for file, array in zip(self._files, (run.keys, run.counts), strict=True):
                 file.write(array.data)
         except OSError as error:
-            raise no_room(error) from error
+            raise disk_full_error(error) from error
         self._bounds.append(self._bounds[-1] + len(run))
 
-    def _mapped(self) -> list[Run]:
-        """The runs on disk."""
+    def _mapped(self) -> list[PairCounts]:
+        """Return the runs on disk, memory-mapped."""
         if self._directory is None:
             return []
         try:
             for file in self._files:
                 file.flush()
         except OSError as error:
-            raise no_room(error) from error
-        # Mode "c" and a plain array: the kernels then see the same type as for arrays in memory.
+            raise disk_full_error(error) from error
+        # Mode "c" and a plain array give kernels the same type as arrays in memory.
         maps = [np.memmap(Path(self._directory.name, part), dtype, "c") for part, dtype in PARTS.items()]
-        on_disk = Run(*map(np.asarray, maps))
+        on_disk = PairCounts(*map(np.asarray, maps))
         return [on_disk[begin:end] for begin, end in pairwise(self._bounds)]
 
 
@@ -188,14 +188,14 @@ def _create(directory: str) -> list[BinaryIO]:
     return [open(Path(directory, part), "wb") for part in PARTS]
 
 
-def _pieces(runs: list[Run], room: int) -> Iterator[Run]:
-    """Merge runs one range of keys after the other: a range with too many pairs is halved."""
+def _merge_by_key_range(runs: list[PairCounts], capacity: int) -> Iterator[PairCounts]:
+    """Merge runs by key ranges, splitting ranges that exceed the capacity in halves."""
     longest = max(map(len, runs), default=0)
-    if sum(map(len, runs)) <= room or longest < 2:
-        yield merged(runs)
+    if sum(map(len, runs)) <= capacity or longest < 2:
+        yield merge_all(runs)
         return
     middle = next(run.keys[longest // 2] for run in runs if len(run) == longest)
     cuts = [int(np.searchsorted(run.keys, middle)) for run in runs]
     for half in ([run[:cut] for run, cut in zip(runs, cuts, strict=True)],
                  [run[cut:] for run, cut in zip(runs, cuts, strict=True)]):  # fmt: skip
-        yield from _pieces([run for run in half if len(run)], room)
+        yield from _merge_by_key_range([run for run in half if len(run)], capacity)

@@ -1,21 +1,20 @@
-"""The few machine operations that Numba has no name for, as LLVM intrinsics.
+"""LLVM intrinsics that Numba lacks, for the tokenizer.
 
-They are what makes the tokeniser fast: 64 bytes are classified at once, words are hashed and compared
-8 bytes at a time. LLVM turns the vectors into whatever the machine has (AVX2, NEON, plain SSE2).
+The tokenizer classifies 64 bytes at a time, and hashes and compares words 8 bytes at a time. LLVM lowers the vectors to
+the instruction set of the machine (AVX2, NEON, plain SSE2).
 
-Every load reads a whole vector, so each byte buffer that reaches a kernel carries PADDING spare bytes
-behind its contents.
+Every load reads a whole vector, so byte buffers passed to kernels must end with PADDING spare bytes.
 """
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-PADDING = 64  # bytes that may be read behind the end of a buffer
+PADDING = 64  # bytes that may be read past the end of a buffer
 
 
 def _pointer(context, builder, array_type, array_and_index, pointee):
-    """Address of array[index], as a pointer to `pointee`."""
+    """Return the address of array[index], as a pointer to `pointee`."""
     array, index = array_and_index
     data = context.make_array(array_type)(context, builder, array).data
     address = builder.gep(data, [index])
@@ -24,7 +23,7 @@ def _pointer(context, builder, array_type, array_and_index, pointee):
 
 @intrinsic
 def load64(typingctx, buffer, index):
-    """The 8 bytes at buffer[index:], little-endian, at any alignment."""
+    """Load 8 bytes at buffer[index:], little-endian, at any alignment."""
     signature = types.uint64(buffer, types.int64)
 
     def codegen(context, builder, signature, args):
@@ -36,7 +35,7 @@ def load64(typingctx, buffer, index):
 
 @intrinsic
 def whitespace64(typingctx, buffer, index):
-    """Two masks of the 64 bytes at buffer[index:]: which are ASCII white space, and which are newlines."""
+    """Return two bit masks of the 64 bytes at buffer[index:]: ASCII whitespace, and newlines."""
     signature = types.UniTuple(types.uint64, 2)(buffer, types.int64)
     lanes = ir.VectorType(ir.IntType(8), 64)
 
@@ -46,7 +45,7 @@ def whitespace64(typingctx, buffer, index):
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args, lanes)
         block = builder.load(pointer, align=1)
-        # \t \n \v \f \r are 9 to 13: one unsigned comparison after moving 9 to 0.
+        # \t \n \v \f \r are 9 to 13: one unsigned comparison after subtracting 9.
         control = builder.icmp_unsigned("<", builder.sub(block, constant(9)), constant(5))
         blank = builder.icmp_unsigned("==", block, constant(32))
         newline = builder.icmp_unsigned("==", block, constant(10))
@@ -58,7 +57,7 @@ def whitespace64(typingctx, buffer, index):
 
 @intrinsic
 def lowest_bit(typingctx, mask):
-    """Index of the lowest set bit; 64 if there is none."""
+    """Return the index of the lowest set bit; 64 if no bit is set."""
     signature = types.int64(types.uint64)
 
     def codegen(context, builder, signature, args):
@@ -69,7 +68,7 @@ def lowest_bit(typingctx, mask):
 
 @intrinsic
 def bit_count(typingctx, mask):
-    """How many bits are set."""
+    """Return the number of set bits."""
     signature = types.int64(types.uint64)
 
     def codegen(context, builder, signature, args):
@@ -80,7 +79,7 @@ def bit_count(typingctx, mask):
 
 @intrinsic
 def folded_product(typingctx, a, b):
-    """The two halves of the 128-bit product, xored: each bit depends on all bits of both numbers."""
+    """Multiply to 128 bits and xor the two halves: each bit depends on all bits of both numbers."""
     signature = types.uint64(types.uint64, types.uint64)
 
     def codegen(context, builder, signature, args):
@@ -94,7 +93,7 @@ def folded_product(typingctx, a, b):
 
 @intrinsic
 def prefetch(typingctx, array, index):
-    """Start fetching array[index] into the cache: the table look-ups of the next words overlap with this one's."""
+    """Prefetch array[index] into the cache, so that the table lookups of several words overlap."""
     signature = types.void(array, types.int64)
 
     def codegen(context, builder, signature, args):

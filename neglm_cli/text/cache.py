@@ -1,8 +1,7 @@
-"""The directory of encoded copies: what is in it, and how it is kept below its size limit.
+"""The cache directory of encoded copies, with least-recently-used eviction above a size limit.
 
-A copy counts as used when it is opened: its modification time is set then, because many file systems don't keep
-access times. The mapping of a copy holds a shared lock on it (`container.map_tensor`), so a copy that a process is
-training on is never removed.
+Opening a copy sets its modification time, because many file systems don't keep access times. The mapping of a copy
+holds a shared lock on it (`container.map_tensor`), so that a copy in use is never removed.
 """
 
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.replacing import INCOMPLETE, remove_abandoned, remove_unlocked
+from neglm_cli.store.atomic import INCOMPLETE, remove_stale, remove_unlocked
 
 LIMIT_VARIABLE = "NEGLM_CACHE_LIMIT"
 DEFAULT_LIMIT = "20G"
@@ -23,11 +22,11 @@ COPY_NAME = re.compile(r".*-[0-9a-f]{16}\.ids", re.DOTALL)
 class Copy(NamedTuple):
     path: Path
     size: int  # bytes
-    used: float  # seconds since 1970
+    used: float  # Unix time
 
 
 def size_limit() -> int:
-    """The bytes that all copies together may take, from the environment."""
+    """Return the size limit of the cache in bytes, from the environment."""
     text = os.environ.get(LIMIT_VARIABLE) or DEFAULT_LIMIT
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     if not match:
@@ -36,7 +35,7 @@ def size_limit() -> int:
 
 
 def copies(directory: Path) -> list[Copy]:
-    """The encoded copies in the directory, the least recently used first."""
+    """List the encoded copies in the directory, least recently used first."""
     found = []
     with suppress(OSError):
         for entry in os.scandir(directory):
@@ -48,15 +47,15 @@ def copies(directory: Path) -> list[Copy]:
 
 
 def mark_used(path: Path) -> None:
-    with suppress(OSError):  # another user's cache: then it is not ours to clean, either
+    with suppress(OSError):  # another user's cache, which this process cannot clean, either
         os.utime(path)
 
 
-def make_room(directory: Path, limit: int, keep: Path) -> list[Copy]:
-    """Remove the least recently used copies until the rest fits the limit; never `keep`, nor one in use.
+def evict(directory: Path, limit: int, keep: Path) -> list[Copy]:
+    """Remove the least recently used copies until the rest fits the limit, except `keep` and copies in use.
 
-    Returns what was removed."""
-    remove_abandoned(directory, INCOMPLETE)
+    Return the removed copies."""
+    remove_stale(directory, INCOMPLETE)
     present = copies(directory)
     excess = sum(copy.size for copy in present) - limit
     removed = []
@@ -70,6 +69,6 @@ def make_room(directory: Path, limit: int, keep: Path) -> list[Copy]:
 
 
 def clear(directory: Path) -> list[Copy]:
-    """Remove all copies that are not in use, and what killed processes have left. Returns the copies removed."""
-    remove_abandoned(directory, INCOMPLETE)
+    """Remove all copies not in use, and temporary files of killed processes. Return the removed copies."""
+    remove_stale(directory, INCOMPLETE)
     return [copy for copy in copies(directory) if remove_unlocked(copy.path)]

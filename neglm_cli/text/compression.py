@@ -1,7 +1,7 @@
-"""Compressed files: recognized by their first bytes, and decompressed piece by piece in bounded memory.
+"""Compressed files: recognized by magic bytes, decompressed as streams in bounded memory.
 
-How much memory a decoder needs is written in the file itself, as a window (zstd) or dictionary (xz) of up to 4 GB.
-The limit is that of the zstd command, 128 MB; xz -9 has 64 MB, bzip2 and gzip less than 1 MB.
+A file declares the memory that its decoder needs, as a window (zstd) or dictionary (xz) of up to 4 GB. The limit is
+that of the zstd command, 128 MB; xz -9 has 64 MB, bzip2 and gzip less than 1 MB.
 """
 
 import bz2
@@ -22,8 +22,8 @@ else:
 WINDOW_LOG = 27
 WINDOW = 1 << WINDOW_LOG  # bytes
 XZ_MAGIC = b"\xfd7zXZ\x00"
-XZ_OVERHEAD = 1 << 20  # bytes that liblzma takes beside its dictionary, at most
-XZ_INPUT = 1 << 13  # bytes that are read at a time: what is left of them is copied at the end of each stream
+XZ_OVERHEAD = 1 << 20  # bytes that liblzma needs in addition to its dictionary, at most
+XZ_INPUT = 1 << 13  # bytes per read: unused ones are copied at the end of each stream
 BROKEN = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 
@@ -34,12 +34,12 @@ class Compression(NamedTuple):
 
 
 class XzReader(io.RawIOBase):
-    """Decompress xz like `lzma.open`, with a limit on memory. Bytes behind the last stream are ignored."""
+    """An xz reader like `lzma.open`, with a memory limit. Ignores bytes after the last stream."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._decoder = _xz_decoder()
-        self._is_at_end = False
+        self._eof = False
 
     def readable(self) -> bool:
         return True
@@ -47,7 +47,7 @@ class XzReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         data = b""
-        while not data and not self._is_at_end:
+        while not data and not self._eof:
             data = self._next_stream(len(view)) if self._decoder.eof else self._more(len(view))
         view[: len(data)] = data
         return len(data)
@@ -59,12 +59,12 @@ class XzReader(io.RawIOBase):
         return self._decoder.decompress(given, size)
 
     def _next_stream(self, size: int) -> bytes:
-        given = self._decoder.unused_data.lstrip(b"\0")  # zeros may stand between streams
+        given = self._decoder.unused_data.lstrip(b"\0")  # stream padding
         while len(given) < len(XZ_MAGIC) and (read := self._file.read(XZ_INPUT)):
             given = (given + read).lstrip(b"\0")
         self._decoder = _xz_decoder()
-        self._is_at_end = not given.startswith(XZ_MAGIC)
-        return b"" if self._is_at_end else self._decoder.decompress(given, size)
+        self._eof = not given.startswith(XZ_MAGIC)
+        return b"" if self._eof else self._decoder.decompress(given, size)
 
 
 def _xz_decoder() -> lzma.LZMADecompressor:
@@ -84,10 +84,10 @@ COMPRESSIONS = (
 
 
 def compression_of(start: bytes) -> Compression | None:
-    """The compression of a file that starts with these bytes."""
+    """Return the compression of a file that starts with these bytes."""
     return next((compression for compression in COMPRESSIONS if compression.magic.match(start)), None)
 
 
-def asks_for_memory(error: Exception) -> bool:
-    """True if decompression was refused because of the memory it would take."""
+def exceeds_memory_limit(error: Exception) -> bool:
+    """Return True if the decoder failed because of the memory limit."""
     return isinstance(error, (lzma.LZMAError, zstd.ZstdError)) and "memory" in str(error).lower()

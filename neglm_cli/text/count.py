@@ -1,9 +1,9 @@
-"""Counting the words of a corpus, on several threads and in bounded memory.
+"""Word counting, on several threads and in bounded memory.
 
-Each thread counts into a table of its own, small enough to stay near the processor; a full one is poured
-into the shared table. When that outgrows its share of the memory, it goes to disk as a sorted run.
+Each thread counts into a table of its own, small enough for the CPU cache; a full one is merged into the shared table.
+When the shared table exceeds its memory limit, it is spilled to disk as a sorted run.
 
-Several processes count parts of the corpus. Then each gets all counts of some words, by their hash.
+Each rank counts a shard of the corpus. An alltoall then gives each rank the total counts of its words, chosen by hash.
 """
 
 import queue
@@ -16,43 +16,44 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.scale.ranks import ALONE, Ranks
-from neglm_cli.text.order import gather
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.text.byte_order import gather_words
+from neglm_cli.text.corpus import Corpus, FileFingerprints
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.runs import Runs
-from neglm_cli.text.source import Block, Corpus, FilesRead, Range
-from neglm_cli.text.table import Scratch, WordTable, find_owners, random_seed
+from neglm_cli.text.sorted_runs import SortedRuns
+from neglm_cli.text.source import Block, Chunk
+from neglm_cli.text.table import Scratch, WordArrays, WordTable, find_owners, random_seed
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 
-LOCAL_MEMORY = 24 << 20  # bytes of a thread's own table: about half a million words
-SENT_WORDS, SENT_BYTES = 1 << 18, 1 << 23  # what a process gives to others at a time, at most (or one word)
+LOCAL_MEMORY = 24 << 20  # bytes of a thread's table: about half a million words
+SENT_WORDS, SENT_BYTES = 1 << 18, 1 << 23  # limits of one alltoall, per rank (at least one word is sent)
 
-Progress = Callable[[int], None]  # called with the bytes that were read since the last call
+Progress = Callable[[int], None]  # called with the number of bytes read since the last call
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each word occurs: entry e is the word letters[offsets[e]:offsets[e+1]].
+    """Word counts of a corpus: entry e is the word word_bytes[offsets[e]:offsets[e+1]].
 
-    `<unk>` and `<eos>` always have an entry, with the count that the text itself gives them: 0, mostly.
+    `<unk>` and `<eos>` always have an entry, with the number of times they are written in the text: usually 0.
     """
 
-    offsets: np.ndarray
-    counts: np.ndarray
-    letters: np.ndarray  # with PADDING
-    in_byte_order: bool
+    offsets: np.ndarray  # int64 (E+1,)
+    counts: np.ndarray  # int64 (E,)
+    word_bytes: np.ndarray  # uint8 (B + PADDING,)
+    is_sorted: bool  # by bytes
     lines: int
     tokens: int
-    files: list[dict[str, Any]]  # path, size and fingerprint of each
-    runs: int = 0  # sorted runs that went to disk
-    cut_words: int = 0  # words that are left out of this already, because no vocabulary will have them
+    files: list[dict[str, Any]]  # path, size and fingerprint of each file
+    runs: int = 0  # sorted runs spilled to disk
+    cut_words: int = 0  # words already left out, because the vocabulary will not contain them
     cut_tokens: int = 0
 
 
 class _Counter:
-    """The state that the threads share."""
+    """State shared by the counting threads."""
 
-    def __init__(self, threads: int, memory: int, runs: Runs) -> None:
+    def __init__(self, threads: int, memory: int, runs: SortedRuns) -> None:
         self.local_memory = min(LOCAL_MEMORY, memory // (4 * threads))
         self.shared_memory = memory - threads * self.local_memory
         self.runs = runs
@@ -62,20 +63,20 @@ class _Counter:
         for _ in range(threads):
             self.free.put((WordTable(), Scratch()))
 
-    def count(self, piece: Block | Range) -> tuple[Block, int, int]:
-        block = piece.load()
+    def count(self, chunk: Chunk) -> tuple[Block, int, int]:
+        block = chunk.load()
         table, scratch = self.free.get()
         try:
             words, lines = table.count_text(block.text, block.length, scratch)
-            block.text = np.empty(0, np.uint8)  # only its numbers are needed from here
+            block.text = np.empty(0, np.uint8)  # free its memory: only the other fields are needed
             if table.memory > self.local_memory:
-                self.pour(table)
+                self.merge(table)
         finally:
             self.free.put((table, scratch))
         return block, words, lines
 
-    def pour(self, table: WordTable) -> None:
-        """Add a thread's table to the shared one, and empty it."""
+    def merge(self, table: WordTable) -> None:
+        """Add a thread's table to the shared one and clear it."""
         with self.lock:
             if self.shared.size:
                 self.shared.add_table(table)
@@ -86,50 +87,50 @@ class _Counter:
                 self.runs.spill(self.shared)
 
     def finish(self) -> None:
-        """All counts in one place: the shared table, or runs on disk."""
+        """Merge all counts into the shared table, or into runs on disk."""
         while not self.free.empty():
-            self.pour(self.free.get()[0])
-        for word in (UNKNOWN, END_OF_LINE):  # with no count of their own: the text may not have them
+            self.merge(self.free.get()[0])
+        for word in (UNKNOWN, END_OF_LINE):  # the text may not contain them
             self.shared.add_word(word, 0)
         if self.runs:
             self.runs.spill(self.shared)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 @contextmanager
 def counting(
-    corpus: Corpus, threads: int, memory: int, progress: Progress, meanwhile: Callable[[], None] = _nothing,
-    ranks: Ranks = ALONE,
+    corpus: Corpus, threads: int, memory: int, progress: Progress, meanwhile: Callable[[], None] = _do_nothing,
+    ranks: Ranks = SINGLE_RANK,
 ) -> Iterator[Counts]:  # fmt: skip
-    """The exact counts of a corpus's words; with several processes, those of the words that belong to this one. They
-    may lie on disk, in files that go at the end of the block.
+    """Count a corpus's words exactly; with several ranks, the counts of the words that this rank owns. They may be
+    memory-mapped from temporary files, which are deleted at the end of the block.
 
-    `meanwhile` is called once, while the threads are at work.
+    meanwhile: called once, while the threads count.
     """
-    runs, merged = Runs(), Runs()
+    runs, merged = SortedRuns(), SortedRuns()
     try:
-        memory //= 1 if ranks.size == 1 else 2  # there will be a second table
+        memory //= 1 if ranks.size == 1 else 2  # the alltoall needs a second table
         counter = _Counter(threads, memory, runs)
-        files = FilesRead(corpus)
+        files = FileFingerprints(corpus)
         tokens = lines = 0
-        for block, new_words, new_lines in ordered_map(counter.count, corpus.pieces(ranks), threads):
+        for block, new_words, new_lines in ordered_map(counter.count, corpus.chunks(ranks), threads):
             tokens, lines = tokens + new_words, lines + new_lines
             files.add(block)
             progress(block.read)
             meanwhile()
-            meanwhile = _nothing
+            meanwhile = _do_nothing
         if ranks.size > 1:
-            files.add_others(ranks)
-            tokens, lines = (sum(numbers) for numbers in zip(*ranks.all((tokens, lines)), strict=True))
+            files.allgather(ranks)
+            tokens, lines = (sum(numbers) for numbers in zip(*ranks.allgather((tokens, lines)), strict=True))
         if tokens == 0:
             raise NeglmError(f"{corpus.name} has no words: it is empty, or there is nothing but white space in it")
         counter.finish()
         table, all_runs = counter.shared, runs
         if ranks.size > 1:
-            table, all_runs = _divided(_arrays(table, runs), ranks, memory, merged), merged
+            table, all_runs = _exchange_counts(_arrays(table, runs), ranks, memory, merged), merged
         spilled = len(runs) + len(merged)
         yield Counts(*_arrays(table, all_runs), bool(all_runs), lines, tokens, files.records(), spilled)
     finally:
@@ -137,39 +138,36 @@ def counting(
         merged.close()
 
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]  # offsets, counts and letters
-
-
-def _arrays(table: WordTable, runs: Runs) -> Arrays:
-    """All counts, from memory or from disk; none can be added any more."""
+def _arrays(table: WordTable, runs: SortedRuns) -> WordArrays:
+    """Return all counts, from memory or from disk. No more can be added."""
     if runs:
         return runs.merged()
     table.drop_slots()
-    return table.offsets, table.counts, table.letters
+    return WordArrays(table.offsets, table.counts, table.word_bytes)
 
 
-def _divided(arrays: Arrays, ranks: Ranks, memory: int, runs: Runs) -> WordTable:
-    """Give every word's count to the process that it belongs to; returns what belongs to this one, and fills `runs` if
-    that is too much. Some words at a time: nobody ever holds all of them."""
-    offsets, counts, letters = arrays
+def _exchange_counts(arrays: WordArrays, ranks: Ranks, memory: int, runs: SortedRuns) -> WordTable:
+    """Send every word's count to the rank that owns it, in batches. Return the table of this rank's words; if they
+    exceed the memory, all are in `runs` instead."""
+    offsets, counts, word_bytes = arrays
     table = WordTable()
-    seed = ranks.share(random_seed())
+    seed = ranks.broadcast(random_seed())
     first = 0
     while ranks.any(first < len(counts)):
         last = min(first + SENT_WORDS, int(np.searchsorted(offsets, offsets[first] + SENT_BYTES)), len(counts))
         last = max(last, min(first + 1, len(counts)))
         owners = np.empty(last - first, np.int64)
-        find_owners(offsets, letters, first, ranks.size, seed, owners)
+        find_owners(offsets, word_bytes, first, ranks.size, seed, owners)
         order = first + np.argsort(owners, kind="stable")
         lengths = offsets[order + 1] - offsets[order]
-        new_offsets, new_letters = np.empty(len(order) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
-        gather(order, offsets, letters, new_offsets, new_letters)
+        new_offsets, new_word_bytes = np.empty(len(order) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
+        gather_words(order, offsets, word_bytes, new_offsets, new_word_bytes)
         words = np.bincount(owners, minlength=ranks.size)
         ends = np.append(0, np.cumsum(words))
-        mine, _ = ranks.exchange(counts[order], words)
-        my_lengths, _ = ranks.exchange(lengths, words)
-        my_letters, _ = ranks.exchange(new_letters, np.diff(new_offsets[ends]))
-        table.add_words(np.append(0, np.cumsum(my_lengths)), mine, padded(my_letters.data))
+        mine, _ = ranks.alltoall(counts[order], words)
+        my_lengths, _ = ranks.alltoall(lengths, words)
+        my_word_bytes, _ = ranks.alltoall(new_word_bytes, np.diff(new_offsets[ends]))
+        table.add_words(np.append(0, np.cumsum(my_lengths)), mine, padded(my_word_bytes.data))
         if table.memory > memory:
             runs.spill(table)
         first = last

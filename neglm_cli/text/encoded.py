@@ -1,12 +1,10 @@
-"""A corpus as a sequence of word ids that can be read from any place, however large it is.
+"""Encoded corpora: sequences of word ids with random access, of any size.
 
-The trainers see only `EncodedCorpus`: its length, and cursors that start anywhere and walk on. Ends of lines
-are in the sequence as the id of `<eos>`, so a walk over it is a walk over sentences.
+Trainers see only `EncodedCorpus`: its length, and cursors that start at any position. Lines end with the id of `<eos>`.
 
-Behind it is a memory-mapped copy of the ids in a cache directory. It is made once and used again only for the
-same corpus and the same vocabulary, after its checksum has been verified; a damaged one is made again. With no
-cache directory a plain file is read as text, each cursor encoding what it needs; what cannot be read twice (a pipe)
-or from the middle (a compressed file) goes to a temporary copy.
+The ids are usually a memory-mapped copy in a cache directory. It is reused only for the same corpus and vocabulary,
+after its checksum was verified; a damaged copy is written again. Without a cache directory, plain files are encoded on
+the fly by each cursor; pipes and compressed files, which are not seekable, get a temporary copy.
 """
 
 import os
@@ -23,53 +21,79 @@ import xxhash
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import cache_home
 from neglm_cli.store import container
-from neglm_cli.text.alphabet import Alphabet
-from neglm_cli.text.cache import LIMIT_VARIABLE, make_room, mark_used, size_limit
+from neglm_cli.text.cache import LIMIT_VARIABLE, evict, mark_used, size_limit
+from neglm_cli.text.corpus import Corpus, FileFingerprints
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.remembered import fingerprint, path_relative_to
-from neglm_cli.text.source import Corpus, FilesRead, Range
+from neglm_cli.text.provenance import fingerprint, path_relative_to
+from neglm_cli.text.source import ByteRange
+from neglm_cli.text.word_index import WordIndex
 
 KIND = "encoded corpus"
 ID_SIZE = 4  # bytes
-TEXT_RANGE = 64 << 10  # bytes of text that a cursor without a copy holds at a time
+TEXT_RANGE = 64 << 10  # bytes that a text cursor encodes at a time
 
-Announce = Callable[[str], None]
+Announce = Callable[[str], None]  # prints a note
 
 
 class Cursor(Protocol):
     def take(self, count: int) -> np.ndarray:
-        """The next `count` ids, int32; fewer at the end of the corpus."""
+        """Return the next `count` ids, int32; fewer at the end of the corpus."""
         ...
 
 
 class EncodedCorpus(Protocol):
-    length: int  # words, with one end of sentence per line
+    length: int  # ids, including one `<eos>` per line
 
     def cursor(self, position: int) -> Cursor:
-        """A cursor at the word with this number."""
+        """Return a cursor at this position."""
         ...
 
 
 def default_cache() -> Path:
-    """The directory for encoded copies: NEGLM_CACHE, or `neglm` in the user's cache directory."""
+    """Return the directory for encoded copies: NEGLM_CACHE, or `neglm` in the user's cache directory."""
     return Path(os.environ.get("NEGLM_CACHE") or cache_home())
 
 
 def open_encoded(
-    corpus: Corpus, vocabulary: Alphabet, threads: int, cache: Path | None, announce: Announce
+    corpus: Corpus, vocabulary: WordIndex, threads: int, cache: Path | None, announce: Announce
 ) -> EncodedCorpus:
-    """The corpus as ids; `cache` None for no copy that stays. `announce` is told what is written or used."""
+    """Encode a corpus, or open its copy in the cache directory. cache: None keeps no copy after the run."""
     encoder = Encoder(vocabulary)
-    readable_again = all(source.size >= 0 for source in corpus.sources)
-    if cache is not None and readable_again:
+    rereadable = all(source.size >= 0 for source in corpus.sources)
+    if cache is not None and rereadable:
         return _cached(corpus, vocabulary, encoder, threads, cache, announce)
     if all(source.plain for source in corpus.sources):
         return TextCorpus(corpus, encoder, threads)
     return _temporary(corpus, vocabulary, encoder, threads, announce)
 
 
-# --- a copy on disk -----------------------------------------------------------------------------------
+# --- in memory ----------------------------------------------------------------------------------------
+
+
+class InMemoryCorpus:
+    """Ids in an array."""
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self.ids = ids.astype(np.int32)
+        self.length = len(ids)
+
+    def cursor(self, position: int) -> "InMemoryCursor":
+        return InMemoryCursor(self.ids, position)
+
+
+class InMemoryCursor:
+    def __init__(self, ids: np.ndarray, position: int) -> None:
+        self._ids = ids
+        self._position = position
+
+    def take(self, count: int) -> np.ndarray:
+        taken = self._ids[self._position : self._position + count]
+        self._position += len(taken)
+        return taken
+
+
+# --- memory-mapped copies -----------------------------------------------------------------------------------
 
 
 class MappedCorpus:
@@ -86,7 +110,7 @@ class MappedCorpus:
 
     def read(self, start: int, stop: int) -> np.ndarray:
         ids = np.array(self._ids[start:stop])
-        # The checksum tells damage, not mischief, and a kernel trusts every id.
+        # The checksum detects damage, not malice, and kernels don't check ids.
         if len(ids) and (ids.min() < 0 or ids.max() >= self._vocabulary_size):
             raise NeglmError(f"{self._path} is damaged: it has ids that are no words; delete it, and it is made again")
         return ids
@@ -104,10 +128,10 @@ class MappedCursor:
 
 
 def _cached(
-    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, cache: Path, announce: Announce
+    corpus: Corpus, vocabulary: WordIndex, encoder: Encoder, threads: int, cache: Path, announce: Announce
 ) -> MappedCorpus:
     path, limit = cache / _copy_name(corpus, vocabulary), size_limit()
-    ids = _usable(path, corpus, vocabulary, threads, announce)
+    ids = _open_copy(path, corpus, vocabulary, threads, announce)
     if ids is None:
         try:
             cache.mkdir(parents=True, exist_ok=True)
@@ -117,7 +141,7 @@ def _cached(
             ) from error
         _write_copy(corpus, vocabulary, encoder, threads, path, announce)
         _, ids = container.map_tensor(path, KIND)
-        if removed := make_room(cache, limit, keep=path):
+        if removed := evict(cache, limit, keep=path):
             announce(
                 f"removed {len(removed)} encoded copies that were not used for long, {sum(c.size for c in removed):,} "
                 f"bytes: {LIMIT_VARIABLE} is {limit:,}"
@@ -126,8 +150,10 @@ def _cached(
     return MappedCorpus(path, ids, len(vocabulary))
 
 
-def _usable(path: Path, corpus: Corpus, vocabulary: Alphabet, threads: int, announce: Announce) -> np.ndarray | None:
-    """The ids of the copy at this path, if it is there, undamaged, and of this corpus."""
+def _open_copy(
+    path: Path, corpus: Corpus, vocabulary: WordIndex, threads: int, announce: Announce
+) -> np.ndarray | None:
+    """Map the ids of the copy at this path. Return None if it is missing, damaged, or of another corpus."""
     if not path.exists():
         return None
     try:
@@ -135,7 +161,7 @@ def _usable(path: Path, corpus: Corpus, vocabulary: Alphabet, threads: int, anno
     except NeglmError as error:
         announce(f"{str(error).removesuffix('; make it again')}: this encoded copy is made again")
         return None
-    if not _made_from(fields, corpus, vocabulary, threads):
+    if not _is_up_to_date(fields, corpus, vocabulary, threads):
         announce("the corpus or the vocabulary has changed: its encoded copy is made again")
         return None
     announce(f"using the encoded copy {path} ({ids.nbytes:,} bytes)")
@@ -143,9 +169,9 @@ def _usable(path: Path, corpus: Corpus, vocabulary: Alphabet, threads: int, anno
 
 
 def _temporary(
-    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, announce: Announce
+    corpus: Corpus, vocabulary: WordIndex, encoder: Encoder, threads: int, announce: Announce
 ) -> MappedCorpus:
-    """A copy for this run only. Once mapped it needs no name, so that nothing is left however the run ends."""
+    """Write a copy for this run only. It is unlinked once mapped, so that no crash can leave it on disk."""
     directory = Path(tempfile.mkdtemp(prefix="neglm-"))
     path = directory / "corpus.ids"
     try:
@@ -158,17 +184,17 @@ def _temporary(
             os.rmdir(directory)
 
 
-def _copy_name(corpus: Corpus, vocabulary: Alphabet) -> str:
-    """One name for one list of files and one vocabulary."""
+def _copy_name(corpus: Corpus, vocabulary: WordIndex) -> str:
+    """Return a file name unique to this list of files and this vocabulary."""
     paths = [os.path.realpath(source.path) for source in corpus.sources]
     key = xxhash.xxh3_64_hexdigest("\0".join([vocabulary.identity, *paths]).encode())
     stem = Path(corpus.sources[0].path).name.removesuffix(".txt")[:40]
     return f"{stem}-{key}.ids"
 
 
-def _made_from(fields: dict[str, Any], corpus: Corpus, vocabulary: Alphabet, threads: int) -> bool:
-    """Whether a copy is of this corpus. Unchanged size and time of change are taken for an unchanged file,
-    as make and git do; otherwise its contents decide."""
+def _is_up_to_date(fields: dict[str, Any], corpus: Corpus, vocabulary: WordIndex, threads: int) -> bool:
+    """Return True if a copy is of this corpus and vocabulary. Files with the same size and modification time count as
+    unchanged, as in make and git; otherwise their fingerprints decide."""
     if fields["vocabulary"] != vocabulary.identity or len(fields["corpus"]) != len(corpus.sources):
         return False
     if any(file["size"] != source.size for file, source in zip(fields["corpus"], corpus.sources, strict=True)):
@@ -186,16 +212,16 @@ def _modified(corpus: Corpus) -> list[int]:
 
 
 def _write_copy(
-    corpus: Corpus, vocabulary: Alphabet, encoder: Encoder, threads: int, path: Path, announce: Announce
+    corpus: Corpus, vocabulary: WordIndex, encoder: Encoder, threads: int, path: Path, announce: Announce
 ) -> None:
-    files = FilesRead(corpus)
+    files = FileFingerprints(corpus)
     fields: dict[str, Any] = {
         "corpus": _stored_files(files, path),
         "vocabulary": vocabulary.identity,
         "lines": 0,
         "modified": _modified(corpus),
     }
-    with container.write_growing(path, KIND, fields) as ids:
+    with container.write_streaming(path, KIND, fields) as ids:
         for block, block_ids in encoder.encode_corpus(corpus, threads):
             if ids.length == 0:
                 _announce_size(corpus, block.read, len(block_ids), path, announce)
@@ -205,12 +231,12 @@ def _write_copy(
         fields["corpus"] = _stored_files(files, path)
 
 
-def _stored_files(files: FilesRead, copy: Path) -> list[dict[str, Any]]:
+def _stored_files(files: FileFingerprints, copy: Path) -> list[dict[str, Any]]:
     return [file | {"path": path_relative_to(str(copy), file["path"])} for file in files.records()]
 
 
 def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: Announce) -> None:
-    """Say how large the copy will be, going by the first block, and refuse if the disk cannot hold it."""
+    """Announce the size of the copy, estimated from the first block. Raise if the disk is too small."""
     if corpus.size is None or not read:
         announce(f"writing an encoded copy to {path.parent} ({ID_SIZE} bytes a word)")
         return
@@ -224,21 +250,21 @@ def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: 
     announce(f"writing an encoded copy of about {estimate:,} bytes to {path.parent}")
 
 
-# --- no copy ------------------------------------------------------------------------------------------
+# --- text encoded on the fly --------------------------------------------------------------------------
 
 
 class TextCorpus:
-    """Ids made from the text whenever they are read; only where in the text they are is remembered."""
+    """Ids encoded from the text whenever they are read; only the number of ids in each range is kept."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, threads: int) -> None:
         self._encoder = encoder
-        self._pieces = [piece for source in corpus.sources for piece in source.ranges(TEXT_RANGE)]
+        self._chunks = [range_ for source in corpus.sources for range_ in source.ranges(TEXT_RANGE)]
 
-        def words(piece: Range) -> int:
-            return len(encoder.encode_piece(piece)[1])
+        def count(chunk: ByteRange) -> int:
+            return len(encoder.encode_chunk(chunk)[1])
 
-        counts = np.fromiter(ordered_map(words, self._pieces, threads), np.int64, len(self._pieces))
-        self._ends = np.cumsum(counts)  # words up to the end of each piece
+        counts = np.fromiter(ordered_map(count, self._chunks, threads), np.int64, len(self._chunks))
+        self._ends = np.cumsum(counts)  # ids up to the end of each range
         self.length = int(self._ends[-1])
 
     def cursor(self, position: int) -> "TextCursor":
@@ -247,25 +273,25 @@ class TextCorpus:
     def _ids_from(self, position: int) -> Iterator[np.ndarray]:
         first = int(np.searchsorted(self._ends, position, side="right"))
         skipped = position - (int(self._ends[first - 1]) if first else 0)
-        for piece in self._pieces[first:]:
-            yield self._encoder.encode_piece(piece)[1][skipped:]
+        for chunk in self._chunks[first:]:
+            yield self._encoder.encode_chunk(chunk)[1][skipped:]
             skipped = 0
 
 
 class TextCursor:
-    def __init__(self, pieces: Iterator[np.ndarray]) -> None:
-        self._pieces = pieces
-        self._ahead = np.empty(0, np.int32)
+    def __init__(self, chunks: Iterator[np.ndarray]) -> None:
+        self._chunks = chunks
+        self._buffered = np.empty(0, np.int32)
 
     def take(self, count: int) -> np.ndarray:
         parts = []
         while count:
-            part, self._ahead = self._ahead[:count], self._ahead[count:]
+            part, self._buffered = self._buffered[:count], self._buffered[count:]
             parts.append(part)
             count -= len(part)
             if count:
                 try:
-                    self._ahead = next(self._pieces)
+                    self._buffered = next(self._chunks)
                 except StopIteration:
                     break
-        return np.concatenate(parts) if parts else self._ahead[:0]
+        return np.concatenate(parts) if parts else self._buffered[:0]

@@ -1,6 +1,6 @@
-"""What tells whether a file has changed: XXH3-128 of the XXH3-128 digests of its blocks.
+"""Fingerprints of files, to detect changes: XXH3-128 of the XXH3-128 digests of its blocks.
 
-Hashing by blocks lets threads hash a file together, each the part it reads anyway.
+Hashing by blocks lets each thread hash the part of a file that it reads.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ BLOCK = 4 << 20  # bytes; part of the definition
 
 
 def combine(digests: Iterable[bytes]) -> str:
-    """The fingerprint of a file, from the digests of its blocks in order."""
+    """Return the fingerprint of a file, from the digests of its blocks in order."""
     return xxhash.xxh3_128_hexdigest(b"".join(digests))
 
 
 class BlockDigests:
-    """Digests of the blocks of a stream that comes in pieces of any size."""
+    """Digests of a stream's blocks, updated with chunks of any size."""
 
     def __init__(self) -> None:
         self._open = xxhash.xxh3_128()
@@ -25,15 +25,15 @@ class BlockDigests:
 
     def update(self, data: memoryview) -> None:
         while len(data):
-            piece = data[: BLOCK - self._open_size]
-            self._open.update(piece)
-            self._open_size += len(piece)
-            data = data[len(piece) :]
+            chunk = data[: BLOCK - self._open_size]
+            self._open.update(chunk)
+            self._open_size += len(chunk)
+            data = data[len(chunk) :]
             if self._open_size == BLOCK:
                 self._close_block()
 
     def finish(self) -> list[bytes]:
-        """All digests; the last block may be short."""
+        """Return all digests; the last block may be short."""
         if self._open_size:
             self._close_block()
         return self._finished

@@ -1,24 +1,27 @@
 """Reading pairs: lines of `x TAB y`, or `x TAB y TAB count`.
 
-x and y are any bytes but tab and newline, blanks too. Equal pairs add up.
+x and y may contain any byte except tab and newline. Counts of equal pairs are added up.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel
+from neglm_cli.text.corpus import Corpus, FileFingerprints, open_corpus
 from neglm_cli.text.pairs import Pairs, add_up, ranked
 from neglm_cli.text.parallel import ordered_map
-from neglm_cli.text.source import Block, Corpus, FilesRead, Range, open_corpus
+from neglm_cli.text.source import Block, Chunk
+from neglm_cli.text.streams import no_progress
 from neglm_cli.text.table import WordTable
 from neglm_cli.text.tokens import padded
 
 TAB, NEWLINE, RETURN, ZERO, NINE = (np.uint8(ord(char)) for char in "\t\n\r09")
-LARGEST_COUNT = 2**63 - 1
-LINES = 1 << 14  # that are split before the tables take them
-FEWEST_CELLS = 1 << 22  # gathered before equal ones are added up
+MAX_COUNT = 2**63 - 1
+BATCH_LINES = 1 << 14  # lines split per call
+MIN_CELLS = 1 << 22  # cells collected before duplicates are added up
 
 GOOD, NO_TAB, TOO_MANY_FIELDS, EMPTY, NO_COUNT, TOO_LARGE, TOO_LARGE_A_SUM = range(7)
 WRONG = {
@@ -26,18 +29,29 @@ WRONG = {
     TOO_MANY_FIELDS: "there are more than three fields: write x, a tab and y, and if you like another tab and a count",
     EMPTY: "the x or the y is empty: both sides of a pair need at least one byte",
     NO_COUNT: "the third field is not a count: write an integer of at least 1, in digits",
-    TOO_LARGE: f"the count is too large: it may be at most {LARGEST_COUNT:,}",
-    TOO_LARGE_A_SUM: f"the counts up to here add up to more than {LARGEST_COUNT:,}: divide them all by some number",
+    TOO_LARGE: f"the count is too large: it may be at most {MAX_COUNT:,}",
+    TOO_LARGE_A_SUM: f"the counts up to here add up to more than {MAX_COUNT:,}: divide them all by some number",
 }
 
 
+class PairSpans(NamedTuple):
+    """Output arrays of `split_pairs`, int64 (BATCH_LINES,): spans of each x and y in the text, and counts."""
+
+    x_starts: np.ndarray
+    x_ends: np.ndarray
+    y_starts: np.ndarray
+    y_ends: np.ndarray
+    counts: np.ndarray
+
+
 @kernel
-def split_pairs(text, begin, end, total, x_starts, x_ends, y_starts, y_ends, counts):
+def split_pairs(text, begin, end, total, spans):
     """Split the lines of text[begin:end], which ends with a newline, until it ends or the arrays are full.
 
-    Returns the number of pairs and of lines, where to go on, the sum of `total` and all counts, and GOOD; or
-    what is wrong with the line behind those lines.
+    Return the number of pairs and of lines, the position to continue at, the sum of `total` and all counts, and GOOD or
+    the error code of the next line.
     """
+    x_starts, x_ends, y_starts, y_ends, counts = spans
     pairs = lines = 0
     while begin < end and pairs < counts.size:
         first_tab = second_tab = stop = begin
@@ -50,7 +64,7 @@ def split_pairs(text, begin, end, total, x_starts, x_ends, y_starts, y_ends, cou
                     second_tab = stop
                 tabs += 1
             stop += 1
-        behind = stop + 1
+        next_line = stop + 1
         if stop > begin and text[stop - 1] == RETURN:
             stop -= 1
         if stop > begin:
@@ -66,7 +80,7 @@ def split_pairs(text, begin, end, total, x_starts, x_ends, y_starts, y_ends, cou
                 count, wrong = parse_count(text, second_tab + 1, stop)
                 if wrong != GOOD:
                     return pairs, lines, begin, total, wrong
-            if count > LARGEST_COUNT - total:
+            if count > MAX_COUNT - total:
                 return pairs, lines, begin, total, TOO_LARGE_A_SUM
             total += count
             x_starts[pairs], x_ends[pairs] = begin, first_tab
@@ -74,20 +88,20 @@ def split_pairs(text, begin, end, total, x_starts, x_ends, y_starts, y_ends, cou
             counts[pairs] = count
             pairs += 1
         lines += 1
-        begin = behind
+        begin = next_line
     return pairs, lines, begin, total, GOOD
 
 
 @inlined
 def parse_count(text, begin, end):
-    """The count that text[begin:end] is, and GOOD; or what is wrong with it."""
+    """Parse the count text[begin:end]. Return it and GOOD, or 0 and an error code."""
     count = np.int64(0)
     too_large = False
     for i in range(begin, end):
         if text[i] < ZERO or text[i] > NINE:
             return 0, NO_COUNT
         digit = np.int64(text[i] - ZERO)
-        if count > (LARGEST_COUNT - digit) // 10:
+        if count > (MAX_COUNT - digit) // 10:
             too_large = True
         else:
             count = 10 * count + digit
@@ -97,8 +111,8 @@ def parse_count(text, begin, end):
 
 
 @kernel
-def behind_last_newline(text):
-    """Index behind the last newline; 0 if there is none."""
+def after_last_newline(text):
+    """Return the index after the last newline; 0 if there is none."""
     end = text.size
     while end and text[end - 1] != NEWLINE:
         end -= 1
@@ -106,29 +120,29 @@ def behind_last_newline(text):
 
 
 class _Cells:
-    """Cells as they come, added up now and then, so that memory is bounded by the number of different ones."""
+    """Cells of a sparse matrix. Duplicates are added up now and then: memory is bounded by the distinct ones."""
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[np.ndarray, np.ndarray]] = []
-        self._gathered = 0
-        self._limit = FEWEST_CELLS
+        self._batches: list[tuple[np.ndarray, np.ndarray]] = []
+        self._size = 0
+        self._limit = MIN_CELLS
 
     def add(self, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> None:
-        self._pieces.append((rows << 32 | columns, counts))
-        self._gathered += len(rows)
-        if self._gathered > self._limit:
+        self._batches.append((rows << 32 | columns, counts))
+        self._size += len(rows)
+        if self._size > self._limit:
             keys, _ = self.sums()
-            self._limit = max(FEWEST_CELLS, 2 * len(keys))
+            self._limit = max(MIN_CELLS, 2 * len(keys))
 
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        keys, counts = (np.concatenate(arrays) for arrays in zip(*self._pieces, strict=True))
-        self._pieces = [add_up(keys, counts)]
-        self._gathered = len(self._pieces[0][0])
-        return self._pieces[0]
+        keys, counts = (np.concatenate(arrays) for arrays in zip(*self._batches, strict=True))
+        self._batches = [add_up(keys, counts)]
+        self._size = len(self._batches[0][0])
+        return self._batches[0]
 
 
 class _Reader:
-    """The state that goes from block to block: the two alphabets so far, the cells, and an unfinished line."""
+    """Parser state between blocks: the two word tables, the cells, and an incomplete line."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,11 +150,11 @@ class _Reader:
         self.cells = _Cells()
         self.total = self.lines = 0
         self._rest: list[np.ndarray] = []
-        self._spans = tuple(np.empty(LINES, np.int64) for _ in range(5))
+        self._spans = PairSpans(*(np.empty(BATCH_LINES, np.int64) for _ in range(5)))
 
     def read(self, text: np.ndarray) -> None:
-        """Go on with this text; its last line may be unfinished."""
-        end = behind_last_newline(text)
+        """Parse a block of text; its last line may be incomplete."""
+        end = after_last_newline(text)
         if end == 0:
             self._rest.append(text)
             return
@@ -150,41 +164,37 @@ class _Reader:
     def _read_lines(self, text: np.ndarray) -> None:
         begin, end = 0, len(text) - len(padded(b""))
         while begin < end:
-            pairs, lines, begin, self.total, wrong = split_pairs(text, begin, end, self.total, *self._spans)
+            pairs, lines, begin, self.total, wrong = split_pairs(text, begin, end, self.total, self._spans)
             self.lines += lines
             if wrong != GOOD:
                 raise NeglmError(f"{self.name}, line {self.lines + 1}: {WRONG[wrong]}")
             x_starts, x_ends, y_starts, y_ends, counts = (span[:pairs] for span in self._spans)
-            rows = self.x.enter(text, x_starts, x_ends, counts)
-            columns = self.y.enter(text, y_starts, y_ends, counts)
+            rows = self.x.add_spans(text, x_starts, x_ends, counts)
+            columns = self.y.add_spans(text, y_starts, y_ends, counts)
             self.cells.add(rows, columns, counts.copy())
 
 
-def _no_progress(count: int) -> None:
-    pass
-
-
-def read_pairs(path: str, progress: Callable[[int], None] = _no_progress) -> Pairs:
-    """The pairs of a file, plain or compressed, or of standard input (`-`)."""
+def read_pairs(path: str, progress: Callable[[int], None] = no_progress) -> Pairs:
+    """Read the pairs of a file, plain or compressed, or of standard input (`-`)."""
     return pairs_of(open_corpus([path]), progress)
 
 
-def pairs_of(corpus: Corpus, progress: Callable[[int], None] = _no_progress) -> Pairs:
-    """The pairs of a file that is open; `progress` is called with the bytes that were read since the last call."""
+def pairs_of(corpus: Corpus, progress: Callable[[int], None] = no_progress) -> Pairs:
+    """Read the pairs of an open corpus. progress: called with the number of bytes read since the last call."""
     reader = _Reader(corpus.name)
-    files = FilesRead(corpus)
+    files = FileFingerprints(corpus)
 
-    def load(piece: Block | Range) -> Block:
-        return piece.load()
+    def load(chunk: Chunk) -> Block:
+        return chunk.load()
 
-    for block in ordered_map(load, corpus.pieces(), threads=1):  # one reads ahead while this one splits
+    for block in ordered_map(load, corpus.chunks(), threads=1):  # reads ahead while this thread parses
         reader.read(block.text[: block.length])
         files.add(block)
         progress(block.read)
     if not reader.total:
         raise NeglmError(f"{corpus.name} has no pairs: write lines of x, a tab and y")
-    words, row_ids = ranked(reader.x.offsets, reader.x.counts, reader.x.letters)
-    contexts, column_ids = ranked(reader.y.offsets, reader.y.counts, reader.y.letters)
+    words, row_ids = ranked(reader.x.offsets, reader.x.counts, reader.x.word_bytes)
+    contexts, column_ids = ranked(reader.y.offsets, reader.y.counts, reader.y.word_bytes)
     keys, counts = reader.cells.sums()
     rows, columns = row_ids[keys >> 32], column_ids[keys & 0xFFFFFFFF]
     return Pairs(words, contexts, rows, columns, counts, files.records())

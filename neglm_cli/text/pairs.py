@@ -1,26 +1,26 @@
-"""Pairs (x, y) with counts, as a sparse table: what a joint distribution is estimated from."""
+"""Pairs (x, y) with counts: a sparse co-occurrence matrix."""
 
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError, times
-from neglm_cli.text.alphabet import Alphabet
-from neglm_cli.text.order import byte_order, gather
+from neglm_cli.text.byte_order import gather_words, sort_by_bytes
 from neglm_cli.text.tokens import padded
+from neglm_cli.text.word_index import WordIndex
 
 
 class Pairs:
-    """How often each x stands with each y. Cell i is (words[rows[i]], contexts[columns[i]]), each cell once.
+    """A sparse co-occurrence matrix in COO format. Cell i is (words[rows[i]], contexts[columns[i]]).
 
-    Cells are sorted by row, then by column; those that come unsorted or twice are sorted and added up.
-    An alphabet may have entries that no cell names: those of vectors that saw more than these pairs.
+    Cells are distinct and sorted by row, then by column; the constructor sorts them and adds up duplicates.
+    Words and contexts may occur in no cell, if they come from vectors that were trained on more pairs.
     """
 
     def __init__(
         self,
-        words: Alphabet,
-        contexts: Alphabet,
+        words: WordIndex,
+        contexts: WordIndex,
         rows: np.ndarray,
         columns: np.ndarray,
         counts: np.ndarray,
@@ -35,10 +35,10 @@ class Pairs:
         self.rows = rows.astype(np.int32)  # (N,)
         self.columns = columns.astype(np.int32)  # (N,)
         self.counts = counts.astype(np.int64)  # (N,): at least 1
-        self.files = files or []  # path, size and fingerprint of what they were read from
+        self.files = files or []  # path, size and fingerprint of each input file
 
     def __len__(self) -> int:
-        """The number of different pairs."""
+        """Return the number of distinct pairs."""
         return len(self.counts)
 
     @property
@@ -47,22 +47,22 @@ class Pairs:
 
     @property
     def row_totals(self) -> np.ndarray:
-        """How often each x occurs in these pairs, int64 (V,)."""
+        """Counts of each x, int64 (V,)."""
         return _totals(self.rows, self.counts, len(self.words))
 
     @property
     def column_totals(self) -> np.ndarray:
-        """How often each y occurs in these pairs, int64 (C,)."""
+        """Counts of each y, int64 (C,)."""
         return _totals(self.columns, self.counts, len(self.contexts))
 
     def count(self, row: int, column: int) -> int:
-        """How often this pair occurs."""
+        """Return the count of a pair."""
         first, last = np.searchsorted(self.rows, [row, row + 1])
         cell = first + np.searchsorted(self.columns[first:last], column)
         return int(self.counts[cell]) if cell < last and self.columns[cell] == column else 0
 
     def cut(self, min_count: int) -> "Pairs":
-        """Without the x and the y that occur fewer times, and without their pairs."""
+        """Drop each x and each y that occurs fewer than `min_count` times, and their pairs."""
         if min_count <= 1:
             return self
         rows, columns = self.row_totals, self.column_totals
@@ -77,8 +77,8 @@ class Pairs:
         contexts, column_ids = ranked(self.contexts.offsets, cells.column_totals, padded(self.contexts.words.data))
         return Pairs(words, contexts, row_ids[cells.rows], column_ids[cells.columns], cells.counts, self.files)
 
-    def restricted(self, words: Alphabet, contexts: Alphabet) -> "Pairs":
-        """The pairs whose x and y these alphabets have, with their ids."""
+    def restricted(self, words: WordIndex, contexts: WordIndex) -> "Pairs":
+        """Keep the pairs of these words and contexts, with their ids."""
         row_ids = words.table.entries(self.words.offsets, padded(self.words.words.data))
         column_ids = contexts.table.entries(self.contexts.offsets, padded(self.contexts.words.data))
         rows, columns = row_ids[self.rows], column_ids[self.columns]
@@ -87,7 +87,7 @@ class Pairs:
 
 
 def add_up(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different keys in order, and the sum of the counts of each."""
+    """Return the distinct keys, sorted, and the sum of the counts of each."""
     if not len(keys):
         return keys, counts
     order = np.argsort(keys, kind="stable")
@@ -96,19 +96,19 @@ def add_up(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return keys[firsts], np.add.reduceat(counts[order], firsts)
 
 
-def ranked(offsets: np.ndarray, counts: np.ndarray, letters: np.ndarray) -> tuple[Alphabet, np.ndarray]:
-    """The alphabet of a table's words, by count falling, then by bytes; and the id of each of its entries.
+def ranked(offsets: np.ndarray, counts: np.ndarray, word_bytes: np.ndarray) -> tuple[WordIndex, np.ndarray]:
+    """Index a table's words by descending count, then by bytes. Return the word index and the ids of the entries.
 
     Entries with a count of 0 are left out: their id is -1.
     """
-    entries = byte_order(np.flatnonzero(counts), offsets, letters)
+    entries = sort_by_bytes(np.flatnonzero(counts), offsets, word_bytes)
     order = entries[np.argsort(-counts[entries], kind="stable")]
     new_offsets = np.empty(len(order) + 1, np.int64)
     words = np.empty(int((offsets[order + 1] - offsets[order]).sum()), np.uint8)
-    gather(order, offsets, letters, new_offsets, words)
+    gather_words(order, offsets, word_bytes, new_offsets, words)
     ids = np.full(len(counts), -1)
     ids[order] = np.arange(len(order))
-    return Alphabet(words, new_offsets, counts[order]), ids
+    return WordIndex(words, new_offsets, counts[order]), ids
 
 
 def _totals(ids: np.ndarray, counts: np.ndarray, size: int) -> np.ndarray:

@@ -1,9 +1,12 @@
-"""Threads for kernels that release the interpreter's lock."""
+"""Background threads, for kernels and reads that release the GIL."""
 
 import os
+import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
@@ -12,12 +15,12 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """The cores that this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Like `map`, on threads that start at once: results come in order, no more than a few items ahead of their use."""
+    """Map a function on threads, which start at once. Results come in order, only a few items ahead of their use."""
     remaining = iter(items)
     pool = ThreadPoolExecutor(threads)
     pending = deque(pool.submit(function, item) for item in islice(remaining, 4 * threads))
@@ -32,3 +35,34 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threa
             pool.shutdown(wait=True, cancel_futures=True)
 
     return results()
+
+
+def read_ahead(items: Iterator[Item], queued: int) -> Iterator[Item]:
+    """Yield the same items, produced by a background thread that runs up to `queued` items ahead."""
+    ready: queue.Queue[Item | BaseException | None] = queue.Queue(queued)
+    abandoned = threading.Event()
+
+    def put(item: Item | BaseException | None) -> None:
+        while not abandoned.is_set():
+            with suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return
+
+    def work() -> None:
+        try:
+            for item in items:
+                put(item)
+                if abandoned.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        abandoned.set()

@@ -1,27 +1,28 @@
-"""A hash table of words with counts: the kernels, and the object that owns their arrays.
+"""A hash table of words with counts: kernels, and the class that owns their arrays.
 
-Four arrays, filled from the front and never sorted:
+Four arrays; entries are appended and never sorted:
 
-    slots    uint64[S]       open addressing, S a power of two: 32 bits of the hash, then entry number + 1; 0 is free
-    offsets  int64[E + 1]    entry e is letters[offsets[e]:offsets[e + 1]]
-    counts   int64[E]
-    letters  uint8[L]        the words' bytes, one after the other
+    slots       uint64 (S,)      open addressing, S a power of two: 32 bits of the hash, then entry + 1; 0 is free
+    offsets     int64 (E + 1,)   entry e is word_bytes[offsets[e]:offsets[e + 1]]
+    counts      int64 (E,)
+    word_bytes  uint8 (B,)       the words' bytes, concatenated
 
-Hashes are not stored: a table that grows hashes its words again, in order, which is cheap and keeps a
-word at about 40 bytes. Equal hashes never pass for equal words: bytes are always compared.
+Hashes are not stored: a growing table rehashes its words, in order, which is cheap and keeps a word at about 40 bytes.
+Words with equal hashes are told apart: bytes are always compared.
 
-Hashes are seeded at random in each process, so that nobody can choose words that collide. Entries are numbered in the
-order in which they come: nothing that is written depends on the seed.
+The hash seed is random in each process, so that nobody can choose words that collide. Entries are numbered in the order
+of insertion, so that no output depends on the seed.
 """
 
 import secrets
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel, outlined
 from neglm_cli.text.bits import PADDING, folded_product, load64, prefetch
-from neglm_cli.text.tokens import BATCH, padded, split, word_arrays
+from neglm_cli.text.tokens import BATCH, padded, split, word_spans
 
 MAX_ENTRIES = 2**32 - 2
 ENTRY_MASK = np.uint64(0xFFFFFFFF)
@@ -32,19 +33,37 @@ Seed = tuple[np.uint64, np.uint64]
 
 
 def random_seed() -> Seed:
-    """Two secret numbers that hashes start from and multiply by; the latter is odd."""
+    """Return two secret numbers: the initial value of hashes, and their multiplier, which is odd."""
     return np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64) | 1)
 
 
-SEED = random_seed()  # of this process
+SEED = random_seed()  # of this process's tables
+
+
+class WordArrays(NamedTuple):
+    """Words with counts: entry e is word_bytes[offsets[e]:offsets[e + 1]]."""
+
+    offsets: np.ndarray  # int64 (E + 1,)
+    counts: np.ndarray  # int64 (E,)
+    word_bytes: np.ndarray  # uint8 (B + PADDING,)
+
+
+class TableArrays(NamedTuple):
+    """The arrays of a hash table, with capacity for more entries than it has."""
+
+    seed: Seed
+    slots: np.ndarray
+    offsets: np.ndarray
+    counts: np.ndarray
+    word_bytes: np.ndarray
 
 
 @inlined
 def hash_word(text, start, length, seed):
-    """64 bits that depend on every byte; the last step of 8 may overlap the one before.
+    """Return a 64-bit hash of every byte; the last 8 bytes may overlap the previous ones.
 
-    Which words collide depends on the seed: the carries of a product with a secret number are not known, and folding
-    brings them into every bit. (With a known multiplier, some words collide whatever the hash starts from.)
+    Which words collide depends on the seed: the carries of a product with a secret number are unknown, and folding
+    spreads them to every bit. (With a known multiplier, some words collide for every initial value.)
     """
     h, multiplier = seed
     if length < 8:
@@ -58,7 +77,7 @@ def hash_word(text, start, length, seed):
 
 @inlined
 def equal_bytes(a, i, b, j, length):
-    """Whether a[i:i+length] and b[j:j+length] are the same."""
+    """Return True if a[i:i+length] equals b[j:j+length]."""
     if length < 8:
         return length == 0 or (load64(a, i) ^ load64(b, j)) << np.uint64(64 - 8 * length) == 0
     for step in range(0, length - 8, 8):
@@ -68,10 +87,10 @@ def equal_bytes(a, i, b, j, length):
 
 
 @inlined
-def find(text, start, length, h, slots, offsets, letters):
-    """The entry of a word, and its slot; the entry is -1 and the slot the free one where it belongs, if it is new.
+def find(text, start, length, h, slots, offsets, word_bytes):
+    """Return the entry and the slot of a word; for a new word, -1 and the free slot to insert it at.
 
-    Indices are unsigned here: Numba would ask each signed one whether it counts from the end.
+    Unsigned indices save Numba's test for negative ones.
     """
     mask = np.uint64(slots.size - 1)
     slot = h & mask
@@ -80,45 +99,48 @@ def find(text, start, length, h, slots, offsets, letters):
         if content == 0:
             return -1, np.int64(slot)
         if content >> HALF == h >> HALF:
-            behind = content & ENTRY_MASK
-            offset = offsets[behind - ONE]
-            if offsets[behind] - offset == length and equal_bytes(text, start, letters, offset, length):
-                return np.int64(behind) - 1, np.int64(slot)
+            following = content & ENTRY_MASK  # entry + 1
+            offset = offsets[following - ONE]
+            if offsets[following] - offset == length and equal_bytes(text, start, word_bytes, offset, length):
+                return np.int64(following) - 1, np.int64(slot)
         slot = (slot + ONE) & mask
 
 
 @kernel
-def look_up(word, length, seed, slots, offsets, letters):
-    """The entry of a word, -1 if there is none."""
-    return find(word, 0, length, hash_word(word, 0, length, seed), slots, offsets, letters)[0]
+def lookup_word(word, length, table):
+    """Return the entry of a word, or -1."""
+    h = hash_word(word, 0, length, table.seed)
+    return find(word, 0, length, h, table.slots, table.offsets, table.word_bytes)[0]
 
 
 @kernel
-def position(word, length, offsets, letters):
-    """The entry of a word, -1 if there is none, where there are no slots: looks at all of them."""
+def find_linear(word, length, offsets, word_bytes):
+    """Return the entry of a word, or -1, by linear search: for arrays without slots."""
     for entry in range(offsets.size - 1):
-        if offsets[entry + 1] - offsets[entry] == length and equal_bytes(word, 0, letters, offsets[entry], length):
+        if offsets[entry + 1] - offsets[entry] == length and equal_bytes(word, 0, word_bytes, offsets[entry], length):
             return entry
     return -1
 
 
 @outlined
-def insert(text, start, length, h, slot, count, entry, slots, offsets, counts, letters):
-    """Make a new entry. There must be room."""
+def insert(text, start, length, h, slot, count, entry, table):
+    """Append a new entry. The arrays must have capacity for it."""
+    _, slots, offsets, counts, word_bytes = table
     slots[slot] = (h >> HALF) << HALF | np.uint64(entry + 1)
     offset = offsets[entry]
     for i in range(length):
-        letters[offset + i] = text[start + i]
+        word_bytes[offset + i] = text[start + i]
     offsets[entry + 1] = offset + length
     counts[entry] = count
 
 
 @inlined
-def hash_batch(text, words, starts, ends, hashes, seed, slots, offsets, letters):
-    """Hash the words of a batch, and start fetching what will be looked at: first all slots, then all entries.
+def hash_batch(text, words, starts, ends, hashes, table):
+    """Hash the words of a batch, and prefetch first their slots, then their entries.
 
-    Rare words are not in the cache. Waiting for them one by one would take longer than all the rest.
+    Rare words are not in the cache: without prefetching, cache misses would dominate the time.
     """
+    seed, slots, offsets, _, word_bytes = table
     mask = np.uint64(slots.size - 1)
     for i in range(words):
         hashes[i] = hash_word(text, starts[i], ends[i] - starts[i], seed)
@@ -126,31 +148,33 @@ def hash_batch(text, words, starts, ends, hashes, seed, slots, offsets, letters)
     for i in range(words):
         prefetch(offsets, np.int64(slots[hashes[i] & mask] & ENTRY_MASK))
     for i in range(words):
-        prefetch(letters, offsets[slots[hashes[i] & mask] & ENTRY_MASK])
+        prefetch(word_bytes, offsets[slots[hashes[i] & mask] & ENTRY_MASK])
 
 
 @kernel
-def count_text(text, begin, end, size, seed, slots, offsets, counts, letters, starts, ends, line_ends, hashes):
-    """Count the words of text[begin:end] until it ends or the table has no room for the next batch.
+def count_text(text, begin, end, size, table, spans, hashes):
+    """Count the words of text[begin:end] until it ends or the next batch may exceed the table's capacity.
 
-    Returns the number of entries, of words and of lines that were counted, where to go on, and the room in
-    bytes that the next batch may need: a single one of its words can have any length.
+    Return the number of entries, of words and of lines counted, the position to continue at, and the capacity in bytes
+    that the next batch may need: a single word can have any length.
     """
+    _, slots, offsets, counts, word_bytes = table
+    starts, ends, _ = spans
     words = lines = missing = 0
-    room = letters.size - PADDING
+    capacity = word_bytes.size - PADDING
     while begin < end:
-        batch, batch_lines, position = split(text, begin, end, starts, ends, line_ends)
-        if size + batch > counts.size or offsets[size] + (position - begin) > room:
+        batch, batch_lines, position = split(text, begin, end, spans)
+        if size + batch > counts.size or offsets[size] + (position - begin) > capacity:
             missing = position - begin
             break
-        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, letters)
+        hash_batch(text, batch, starts, ends, hashes, table)
         for i in range(batch):
             start, length, h = starts[i], ends[i] - starts[i], hashes[i]
-            entry, slot = find(text, start, length, h, slots, offsets, letters)
+            entry, slot = find(text, start, length, h, slots, offsets, word_bytes)
             if entry >= 0:
                 counts[np.uint64(entry)] += 1
             else:
-                insert(text, start, length, h, slot, 1, size, slots, offsets, counts, letters)
+                insert(text, start, length, h, slot, 1, size, table)
                 size += 1
         words += batch
         lines += batch_lines
@@ -159,70 +183,75 @@ def count_text(text, begin, end, size, seed, slots, offsets, counts, letters, st
 
 
 @kernel
-def add_entries(more_offsets, more_counts, more_letters, size, seed, slots, offsets, counts, letters):
-    """Add every word of another table's arrays, with its count."""
+def add_entries(words, size, table):
+    """Add words (WordArrays) with their counts. Return the number of entries."""
+    _, slots, offsets, counts, word_bytes = table
+    more_offsets, more_counts, more_word_bytes = words
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, more_counts.size, BATCH):
         batch = min(BATCH, more_counts.size - first)
         starts, ends = more_offsets[first : first + batch], more_offsets[first + 1 : first + 1 + batch]
-        hash_batch(more_letters, batch, starts, ends, hashes, seed, slots, offsets, letters)
+        hash_batch(more_word_bytes, batch, starts, ends, hashes, table)
         for i in range(batch):
             start, length, h, count = starts[i], ends[i] - starts[i], hashes[i], more_counts[first + i]
-            entry, slot = find(more_letters, start, length, h, slots, offsets, letters)
+            entry, slot = find(more_word_bytes, start, length, h, slots, offsets, word_bytes)
             if entry >= 0:
                 counts[entry] += count
             else:
-                insert(more_letters, start, length, h, slot, count, size, slots, offsets, counts, letters)
+                insert(more_word_bytes, start, length, h, slot, count, size, table)
                 size += 1
     return size
 
 
 @kernel
-def enter_spans(text, starts, ends, more_counts, entries, size, seed, slots, offsets, counts, letters):
-    """Add the words text[starts[i]:ends[i]], each with its count; entries[i] becomes the number of its entry."""
+def add_spans(text, starts, ends, more_counts, entries, size, table):
+    """Add the words text[starts[i]:ends[i]] with their counts, and set entries[i]. Return the number of entries."""
+    _, slots, offsets, counts, word_bytes = table
     hashes = np.empty(BATCH, np.uint64)
     for first in range(0, starts.size, BATCH):
         batch = min(BATCH, starts.size - first)
-        hash_batch(text, batch, starts[first:], ends[first:], hashes, seed, slots, offsets, letters)
+        hash_batch(text, batch, starts[first:], ends[first:], hashes, table)
         for i in range(batch):
             start, length, h = starts[first + i], ends[first + i] - starts[first + i], hashes[i]
             count = more_counts[first + i]
-            entry, slot = find(text, start, length, h, slots, offsets, letters)
+            entry, slot = find(text, start, length, h, slots, offsets, word_bytes)
             if entry >= 0:
                 counts[entry] += count
             else:
                 entry = size
-                insert(text, start, length, h, slot, count, size, slots, offsets, counts, letters)
+                insert(text, start, length, h, slot, count, size, table)
                 size += 1
             entries[first + i] = entry
     return size
 
 
 @kernel
-def look_up_words(word_offsets, word_letters, entries, seed, slots, offsets, letters):
-    """The entry of every word of another table's arrays, -1 where there is none."""
+def lookup_words(query_offsets, query_bytes, entries, table):
+    """Set the entry of every word of another table's arrays, or -1."""
+    seed, slots, offsets, _, word_bytes = table
     for i in range(entries.size):
-        start, length = word_offsets[i], word_offsets[i + 1] - word_offsets[i]
-        h = hash_word(word_letters, start, length, seed)
-        entries[i] = find(word_letters, start, length, h, slots, offsets, letters)[0]
+        start, length = query_offsets[i], query_offsets[i + 1] - query_offsets[i]
+        h = hash_word(query_bytes, start, length, seed)
+        entries[i] = find(query_bytes, start, length, h, slots, offsets, word_bytes)[0]
 
 
 @kernel
-def find_owners(offsets, letters, first, parts, seed, owners):
-    """The rank, one of so many, that each word from `first` on belongs to. All ranks must have the same seed, and not
-    that of their tables, so that the words of a rank are spread over all slots."""
+def find_owners(offsets, word_bytes, first, parts, seed, owners):
+    """Set the rank that owns each word, from entry `first` on. All ranks must use the same seed, but not the seed of
+    their tables, so that each rank's words use all slots."""
     for i in range(owners.size):
         start = offsets[first + i]
-        h = hash_word(letters, start, offsets[first + i + 1] - start, seed)
+        h = hash_word(word_bytes, start, offsets[first + i + 1] - start, seed)
         owners[i] = np.int64(((h >> HALF) * np.uint64(parts)) >> HALF)
 
 
 @kernel
-def fill_slots(size, seed, slots, offsets, letters):
-    """Put all entries, which are known to be different words, into empty slots."""
+def fill_slots(size, table):
+    """Insert all entries into empty slots. The words are known to be distinct."""
+    seed, slots, offsets, _, word_bytes = table
     mask = np.uint64(slots.size - 1)
     for entry in range(size):
-        h = hash_word(letters, offsets[entry], offsets[entry + 1] - offsets[entry], seed)
+        h = hash_word(word_bytes, offsets[entry], offsets[entry + 1] - offsets[entry], seed)
         slot = h & mask
         while slots[np.int64(slot)] != 0:
             slot = (slot + ONE) & mask
@@ -230,21 +259,21 @@ def fill_slots(size, seed, slots, offsets, letters):
 
 
 @kernel
-def lookup_text(
-    text, begin, end, unknown, end_of_line, ids, seed, slots, offsets, letters, starts, ends, line_ends, hashes
-):  # fmt: skip
-    """The ids of the words of text[begin:end], an end of line for each newline; returns how many were written."""
-    written = 0
+def lookup_text(text, end, unknown, end_of_line, ids, table, spans, hashes):
+    """Write the ids of the words of text[:end], and `end_of_line` for each newline. Return the number of ids."""
+    _, slots, offsets, _, word_bytes = table
+    starts, ends, line_ends = spans
+    written = begin = 0
     while begin < end:
-        batch, lines, begin = split(text, begin, end, starts, ends, line_ends)
-        hash_batch(text, batch, starts, ends, hashes, seed, slots, offsets, letters)
+        batch, lines, begin = split(text, begin, end, spans)
+        hash_batch(text, batch, starts, ends, hashes, table)
         line = 0
         for i in range(batch):
             while line < lines and line_ends[line] == i:
                 ids[written] = end_of_line
                 written += 1
                 line += 1
-            entry, _ = find(text, starts[i], ends[i] - starts[i], hashes[i], slots, offsets, letters)
+            entry, _ = find(text, starts[i], ends[i] - starts[i], hashes[i], slots, offsets, word_bytes)
             ids[written] = entry if entry >= 0 else unknown
             written += 1
         for _ in range(line, lines):
@@ -254,21 +283,22 @@ def lookup_text(
 
 
 class Scratch:
-    """Arrays that are used again for every block of text: one set per thread."""
+    """Scratch arrays, reused for every block of text: one set per thread."""
 
     def __init__(self) -> None:
-        self.arrays = (*word_arrays(), np.empty(BATCH, np.uint64))
+        self.spans = word_spans()
+        self.hashes = np.empty(BATCH, np.uint64)
         self.ids = np.empty(0, np.int32)
 
-    def room_for_ids(self, length: int) -> np.ndarray:
-        """Room for the ids of so many bytes of text, which has no more words and newlines than bytes."""
+    def ids_buffer(self, length: int) -> np.ndarray:
+        """Return a buffer for the ids of a text of this many bytes: it has no more words and newlines than bytes."""
         if length > len(self.ids):
             self.ids = np.empty(length, np.int32)
         return self.ids
 
 
 class WordTable:
-    """Counts of words, growing as needed. Not safe to change from two threads at a time."""
+    """A growing hash table of word counts. Not thread-safe."""
 
     def __init__(self, seed: Seed = SEED) -> None:
         self._seed = seed
@@ -276,18 +306,22 @@ class WordTable:
 
     def clear(self) -> None:
         self.size = 0
-        self._slots = np.zeros(2, np.uint64)  # twice the capacity: at least half of the slots stay free
+        self._slots = np.zeros(2, np.uint64)  # twice the capacity: load factor at most 1/2
         self._offsets = np.zeros(1, np.int64)
         self._counts = np.empty(0, np.int64)
-        self._letters = np.empty(PADDING, np.uint8)
+        self._word_bytes = np.empty(PADDING, np.uint8)
 
     def swap(self, other: "WordTable") -> None:
-        """Exchange contents."""
+        """Swap contents with another table."""
         self.__dict__, other.__dict__ = other.__dict__, self.__dict__
 
     def drop_slots(self) -> None:
-        """Free the memory of the slots: no word is to be found or added any more."""
+        """Free the memory of the slots. Words can no longer be looked up or added."""
         self._slots = self._slots[:0].copy()
+
+    @property
+    def _arrays(self) -> TableArrays:
+        return TableArrays(self._seed, self._slots, self._offsets, self._counts, self._word_bytes)
 
     @property
     def offsets(self) -> np.ndarray:
@@ -298,103 +332,68 @@ class WordTable:
         return self._counts[: self.size]
 
     @property
-    def letters(self) -> np.ndarray:
-        """The words' bytes, with PADDING behind them."""
-        return self._letters[: self._offsets[self.size] + PADDING]
+    def word_bytes(self) -> np.ndarray:
+        """The words' bytes, followed by PADDING."""
+        return self._word_bytes[: self._offsets[self.size] + PADDING]
 
     @property
     def memory(self) -> int:
-        """Bytes that the table occupies."""
-        return sum(array.nbytes for array in (self._slots, self.offsets, self.counts, self.letters))
+        """Memory use in bytes."""
+        return sum(array.nbytes for array in (self._slots, self.offsets, self.counts, self.word_bytes))
 
     def count_text(self, text: np.ndarray, length: int, scratch: Scratch) -> tuple[int, int]:
-        """Count text[:length]; returns its number of words and of lines."""
+        """Count text[:length]. Return its number of words and of lines."""
         words = lines = begin = 0
         while begin < length:
             self.size, new_words, new_lines, begin, missing = count_text(
-                text,
-                begin,
-                length,
-                self.size,
-                self._seed,
-                self._slots,
-                self._offsets,
-                self._counts,
-                self._letters,
-                *scratch.arrays,
+                text, begin, length, self.size, self._arrays, scratch.spans, scratch.hashes
             )
             words, lines = words + new_words, lines + new_lines
             if missing:
-                self._make_room(BATCH, missing)
+                self._reserve(BATCH, missing)
         return words, lines
 
     def add_table(self, other: "WordTable") -> None:
         """Add all counts of another table."""
-        self.add_words(other.offsets, other.counts, other.letters)
+        self.add_words(other.offsets, other.counts, other.word_bytes)
 
-    def add_words(self, offsets: np.ndarray, counts: np.ndarray, letters: np.ndarray) -> None:
-        """Add words given as a table's arrays (`letters` with PADDING behind them)."""
-        self._make_room(len(counts), int(offsets[-1] - offsets[0]))
-        self.size = add_entries(
-            offsets, counts, letters, self.size, self._seed, self._slots, self._offsets, self._counts, self._letters
-        )
+    def add_words(self, offsets: np.ndarray, counts: np.ndarray, word_bytes: np.ndarray) -> None:
+        """Add words given as a table's arrays (`word_bytes` followed by PADDING)."""
+        self._reserve(len(counts), int(offsets[-1] - offsets[0]))
+        self.size = add_entries(WordArrays(offsets, counts, word_bytes), self.size, self._arrays)
 
     def add_word(self, word: bytes, count: int) -> None:
         self.add_words(np.array([0, len(word)]), np.array([count]), padded(word))
 
-    def enter(self, text: np.ndarray, starts: np.ndarray, ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Add the words text[starts[i]:ends[i]] with their counts; returns their entries, int64."""
-        self._make_room(len(starts), int((ends - starts).sum()))
+    def add_spans(self, text: np.ndarray, starts: np.ndarray, ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Add the words text[starts[i]:ends[i]] with their counts. Return their entries, int64."""
+        self._reserve(len(starts), int((ends - starts).sum()))
         entries = np.empty(len(starts), np.int64)
-        self.size = enter_spans(
-            text,
-            starts,
-            ends,
-            counts,
-            entries,
-            self.size,
-            self._seed,
-            self._slots,
-            self._offsets,
-            self._counts,
-            self._letters,
-        )
+        self.size = add_spans(text, starts, ends, counts, entries, self.size, self._arrays)
         return entries
 
-    def entries(self, offsets: np.ndarray, letters: np.ndarray) -> np.ndarray:
-        """The entries of words given as a table's arrays, int64; -1 for those that have none."""
+    def entries(self, offsets: np.ndarray, word_bytes: np.ndarray) -> np.ndarray:
+        """Return the entries of words given as a table's arrays, int64; -1 for unknown words."""
         entries = np.empty(len(offsets) - 1, np.int64)
-        look_up_words(offsets, letters, entries, self._seed, self._slots, self._offsets, self._letters)
+        lookup_words(offsets, word_bytes, entries, self._arrays)
         return entries
 
     def entry(self, word: bytes) -> int:
-        """The entry of a word, -1 if it has none."""
-        return int(look_up(padded(word), len(word), self._seed, self._slots, self._offsets, self._letters))
+        """Return the entry of a word, or -1."""
+        return int(lookup_word(padded(word), len(word), self._arrays))
 
     def lookup_text(
         self, text: np.ndarray, length: int, unknown: int, end_of_line: int, scratch: Scratch
     ) -> np.ndarray:
-        """The entries of the words of text[:length], int32; `unknown` for others, `end_of_line` for every newline."""
-        ids = scratch.room_for_ids(length)
-        written = lookup_text(
-            text,
-            0,
-            length,
-            unknown,
-            end_of_line,
-            ids,
-            self._seed,
-            self._slots,
-            self._offsets,
-            self._letters,
-            *scratch.arrays,
-        )
+        """Return the entries of the words of text[:length], int32; `unknown` for others, `end_of_line` for newlines."""
+        ids = scratch.ids_buffer(length)
+        written = lookup_text(text, length, unknown, end_of_line, ids, self._arrays, scratch.spans, scratch.hashes)
         return ids[:written].copy()
 
-    def _make_room(self, entries: int, bytes_: int) -> None:
-        """Grow for so many more entries with so many bytes.
+    def _reserve(self, entries: int, bytes_: int) -> None:
+        """Grow the arrays for this many more entries and bytes.
 
-        Sizes double: the part that is not yet used takes address space, but no memory.
+        Capacities double: untouched pages take no memory.
         """
         needed = self.size + entries
         if needed > MAX_ENTRIES:
@@ -405,10 +404,10 @@ class WordTable:
             self._offsets = _grown(self._offsets, self.size + 1, capacity + 1)
             self.drop_slots()
             self._slots = np.zeros(2 * capacity, np.uint64)
-            fill_slots(self.size, self._seed, self._slots, self._offsets, self._letters)
+            fill_slots(self.size, self._arrays)
         used = int(self._offsets[self.size])
-        if used + bytes_ + PADDING > len(self._letters):
-            self._letters = _grown(self._letters, used, max(used + bytes_ + PADDING, 2 * len(self._letters)))
+        if used + bytes_ + PADDING > len(self._word_bytes):
+            self._word_bytes = _grown(self._word_bytes, used, max(used + bytes_ + PADDING, 2 * len(self._word_bytes)))
 
 
 def _grown(array: np.ndarray, used: int, capacity: int) -> np.ndarray:

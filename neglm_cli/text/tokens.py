@@ -1,43 +1,54 @@
-"""The tokeniser: where words start and end, and after which word each line ends.
+"""The tokenizer: finds where words start and end, and after which word each line ends.
 
-Words are what `bytes.split()` finds in a line: ASCII white space separates them, any other byte is a
-letter. A line ends at `\\n` and nowhere else.
+Words are the same as those of `bytes.split()`: separated by ASCII whitespace, with any other byte as part of a word.
+Lines end only at `\\n`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.kernels import kernel
 from neglm_cli.text.bits import PADDING, bit_count, lowest_bit, whitespace64
 
-UNKNOWN = b"<unk>"  # stands for every word that a vocabulary lacks
-END_OF_LINE = b"<eos>"  # the end of a line: counted and predicted like a word
+UNKNOWN = b"<unk>"  # replaces words that are not in the vocabulary
+END_OF_LINE = b"<eos>"  # counted and predicted like a word at the end of each line
 
 SPACE = np.array([byte in b" \t\n\r\v\f" for byte in range(256)])
-BATCH = 256  # words that are split before the next step takes them: small enough for the first-level cache
+BATCH = 256  # words per batch: the arrays fit into the L1 cache
 ONE = np.uint64(1)
 
 
-def word_arrays() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Room for one call of `split`: starts, ends, line_ends."""
-    return np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
+class WordSpans(NamedTuple):
+    """Output arrays of `split`, int64."""
+
+    starts: np.ndarray  # of words
+    ends: np.ndarray  # of words
+    line_ends: np.ndarray  # number of words before each newline
+
+
+def word_spans() -> WordSpans:
+    """Allocate the output arrays of `split` for BATCH words."""
+    return WordSpans(np.empty(BATCH, np.int64), np.empty(BATCH, np.int64), np.empty(BATCH, np.int64))
 
 
 @kernel
-def split(text, begin, end, starts, ends, line_ends):
+def split(text, begin, end, spans):
     """Split text[begin:end] until it ends or an array is full.
 
     Word i is text[starts[i]:ends[i]]; line_ends[j] is the number of this call's words before the j-th newline.
-    Returns the number of words, the number of newlines, and where to go on. `begin` must not lie inside a word.
-    The arrays have room for 128 at least: with less, a word that is still open at the end of a block could keep
-    the next call from getting on.
+    Return the number of words, the number of newlines, and the position to continue at. `begin` must not be inside a
+    word. The arrays need at least 128 elements: otherwise a word that is incomplete at the end of a 64-byte block could
+    keep the next call from making progress.
     """
-    # Where an index is cast to unsigned, Numba need not ask whether it counts from the end: this is the hottest loop.
+    starts, ends, line_ends = spans
+    # Unsigned indices save Numba's test for negative ones: this is the hottest loop.
     words = words_ended = lines = 0
-    before = ONE  # whether the byte before the block is white space
+    before = ONE  # 1 if the byte before the block is whitespace
     position = begin
     while position < end and words + 64 <= starts.size and lines + 64 <= line_ends.size:
         space, newline = whitespace64(text, position)
-        if end - position < 64:  # what lies behind the end is white space and no newline
+        if end - position < 64:  # treat bytes past the end as whitespace other than newlines
             inside = (ONE << np.uint64(end - position)) - ONE
             space |= ~inside
             newline &= inside
@@ -60,15 +71,15 @@ def split(text, begin, end, starts, ends, line_ends):
             stop &= stop - ONE
         position += 64
     if words > words_ended:
-        if position < end:  # the arrays are full and a word is open: it is the first of the next call
+        if position < end:  # the arrays are full: an incomplete word goes to the next call
             return words_ended, lines, starts[words_ended]
-        ends[words_ended] = end  # the text ends with the word, at a block's last byte
+        ends[words_ended] = end  # the text ends with a word, at the last byte of a block
     return words, lines, min(position, end)
 
 
 @kernel
 def first_space(text, begin, end):
-    """Index of the first white space in text[begin:end]; `end` if there is none."""
+    """Return the index of the first whitespace in text[begin:end], or `end`."""
     for i in range(begin, end):
         if SPACE[text[i]]:
             return i
@@ -77,7 +88,7 @@ def first_space(text, begin, end):
 
 @kernel
 def last_space(text, begin, end):
-    """Index behind the last white space in text[begin:end]; `begin` if there is none."""
+    """Return the index after the last whitespace in text[begin:end], or `begin`."""
     for i in range(end - 1, begin - 1, -1):
         if SPACE[text[i]]:
             return i + 1
@@ -85,7 +96,7 @@ def last_space(text, begin, end):
 
 
 def padded(data: bytes | bytearray | memoryview) -> np.ndarray:
-    """A copy of the bytes as an array with the PADDING that the kernels read behind it."""
+    """Copy bytes to an array, with the PADDING that kernels require."""
     array = np.empty(len(data) + PADDING, np.uint8)
     array[: len(data)] = np.frombuffer(data, np.uint8)
     array[len(data) :] = ord(" ")

@@ -1,4 +1,4 @@
-"""The vocabulary: which words a model knows, in which order, and how often each was seen."""
+"""The vocabulary: the words of a model with their ids and counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,41 +9,41 @@ import numpy as np
 from neglm_cli.errors import NeglmError, count_of, times
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store import container
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.byte_order import gather_words, sort_by_bytes
 from neglm_cli.text.count import Counts
-from neglm_cli.text.order import byte_order, gather
-from neglm_cli.text.remembered import path_from, path_relative_to
-from neglm_cli.text.table import WordTable, position
+from neglm_cli.text.provenance import path_from, path_relative_to
+from neglm_cli.text.table import WordTable, find_linear
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
+from neglm_cli.text.word_index import WordIndex
 
 ALWAYS_KEPT = 2  # <unk> and <eos>
-LARGEST_TOTAL = 2**63 - 1
-SIXTEEN_BITS = np.uint16(0xFFFF)
-NUMBERS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
+MAX_TOTAL = 2**63 - 1
+MAX_UINT16 = np.uint16(0xFFFF)
+COUNT_FIELDS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary(Alphabet):
-    """V words, most frequent first, equal counts in the order of their bytes; a word's place is its id."""
+class Vocabulary(WordIndex):
+    """V words by descending count, then by bytes; a word's position is its id."""
 
     min_count: int
     max_size: int | None
     lines: int
-    tokens: int  # words of the text, without ends of line
+    tokens: int  # words in the text, without line ends
     distinct: int
     cut_words: int
     cut_tokens: int
     unknown_in_text: int
-    files: list[dict[str, Any]]  # the corpus; paths from the current directory
+    files: list[dict[str, Any]]  # the corpus; paths relative to the current directory
 
     @property
     def coverage(self) -> float:
-        """The share of the text's words that are in the vocabulary."""
+        """The fraction of the text's words that are in the vocabulary."""
         return 1 - self.cut_tokens / self.tokens if self.tokens else 1.0
 
     def save(self, path: str) -> str:
-        """Write the vocabulary; returns the checksum that names it."""
-        fields = {name: getattr(self, name) for name in NUMBERS} | {
+        """Write the vocabulary and return the file's checksum."""
+        fields = {name: getattr(self, name) for name in COUNT_FIELDS} | {
             "arguments": {"min_count": self.min_count, "max_size": self.max_size},
             "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
         }
@@ -57,16 +57,16 @@ class Vocabulary(Alphabet):
 
     @classmethod
     def of_file(cls, stored: container.Stored) -> "Vocabulary":
-        """The vocabulary in a file that was read."""
+        """Return the vocabulary in a file that was read."""
         fields, tensors = stored.fields, stored.tensors
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
-        numbers = {name: fields[name] for name in NUMBERS}
+        numbers = {name: fields[name] for name in COUNT_FIELDS}
         return cls(
             tensors["words"], tensors["offsets"], tensors["counts"], **fields["arguments"], **numbers, files=files
         )
 
-    def uncut(self, name: str) -> Counts:
-        """The counts of the text it was made from, if nothing was cut away."""
+    def full_counts(self, name: str) -> Counts:
+        """Return the counts of all words in the text. Raise if the vocabulary was cut."""
         if self.cut_words:
             raise NeglmError(
                 f"{name} was cut ({count_of(self.cut_words, 'word')} left out), so merging it would not be exact: "
@@ -79,9 +79,9 @@ class Vocabulary(Alphabet):
 
 
 def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
-    """Choose and order the words. What is cut goes to `<unk>`; `<unk>` and `<eos>` are always kept."""
+    """Select and sort the words. Cut words count as `<unk>`; `<unk>` and `<eos>` are always kept."""
     unknown, end_of_line = (
-        position(padded(word), len(word), counts.offsets, counts.letters) for word in (UNKNOWN, END_OF_LINE)
+        find_linear(padded(word), len(word), counts.offsets, counts.word_bytes) for word in (UNKNOWN, END_OF_LINE)
     )
     totals = np.array(counts.counts)
     unknown_in_text = int(totals[unknown])
@@ -90,7 +90,7 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
 
     ordinary = np.ones(len(totals), bool)
     ordinary[[unknown, end_of_line]] = False
-    entries = _chosen(counts, totals, ordinary, min_count, max_size)
+    entries = _select(counts, totals, ordinary, min_count, max_size)
     if len(entries) == ALWAYS_KEPT and ordinary.any():
         raise NeglmError(
             f"--min-count {min_count} leaves no words: the most frequent one occurs "
@@ -98,70 +98,70 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
         )
     cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT) + counts.cut_words
     cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum()) + counts.cut_tokens
-    totals[unknown] = max(1, unknown_in_text + cut_tokens)  # so that no probability is ever zero
+    totals[unknown] = max(1, unknown_in_text + cut_tokens)  # so that its probability is never zero
 
-    order = entries[_by_count(totals[entries])]
+    order = entries[_sort_by_count(totals[entries])]
     lengths = counts.offsets[order + 1] - counts.offsets[order]
     offsets = np.empty(len(order) + 1, np.int64)
     words = np.empty(int(lengths.sum()), np.uint8)
-    gather(order, counts.offsets, counts.letters, offsets, words)
+    gather_words(order, counts.offsets, counts.word_bytes, offsets, words)
     return Vocabulary(
         words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct,
         cut_words, cut_tokens, unknown_in_text, counts.files,
     )  # fmt: skip
 
 
-def _chosen(
+def _select(
     counts: Counts, totals: np.ndarray, ordinary: np.ndarray, min_count: int, max_size: int | None
 ) -> np.ndarray:
-    """The entries that are kept, in the order of their words' bytes. ordinary: all but `<unk>` and `<eos>`."""
+    """Return the entries to keep, sorted by their words' bytes. ordinary: bool, False for `<unk>` and `<eos>`."""
     entries = np.flatnonzero((totals >= min_count) | ~ordinary)
-    if not counts.in_byte_order:
-        entries = byte_order(entries, counts.offsets, counts.letters)
+    if not counts.is_sorted:
+        entries = sort_by_bytes(entries, counts.offsets, counts.word_bytes)
     if max_size is not None and len(entries) > max_size:
-        ranked = entries[_by_count(totals[entries])]
+        ranked = entries[_sort_by_count(totals[entries])]
         keep = ~ordinary
         keep[ranked[ordinary[ranked]][: max_size - ALWAYS_KEPT]] = True
         entries = entries[keep[entries]]
     return entries
 
 
-def put_together(counts: Counts, min_count: int, max_size: int | None, ranks: Ranks) -> Counts:
-    """From the counts of each process's words to those that the first one builds the vocabulary from: of the others
-    only their number is sent. (The most frequent word of each is sent in any case: `build` may have to name it.)"""
+def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: Ranks) -> Counts:
+    """Gather the counts of the words that a vocabulary may contain on rank 0, which builds it. Of the other words, only
+    totals are sent. (Each rank's most frequent word is always sent: `build` may have to report its count.)"""
     if ranks.size == 1:
         return counts
     ordinary = np.ones(len(counts.counts), bool)
     for word in (UNKNOWN, END_OF_LINE):
-        if (entry := position(padded(word), len(word), counts.offsets, counts.letters)) >= 0:
+        if (entry := find_linear(padded(word), len(word), counts.offsets, counts.word_bytes)) >= 0:
             ordinary[entry] = False
     keep = ~ordinary
-    keep[_chosen(counts, counts.counts, ordinary, min_count, max_size)] = True
+    keep[_select(counts, counts.counts, ordinary, min_count, max_size)] = True
     if ordinary.any():
         keep[np.argmax(np.where(ordinary, counts.counts, -1))] = True
     entries = np.flatnonzero(keep)
     lengths = counts.offsets[entries + 1] - counts.offsets[entries]
-    offsets, letters = np.empty(len(entries) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
-    gather(entries, counts.offsets, counts.letters, offsets, letters)
-    cut = ranks.all((int((~keep).sum()), int(counts.counts[~keep].sum())))
-    totals = ranks.collect_at_first(counts.counts[entries])
-    offsets = np.append(0, np.cumsum(ranks.collect_at_first(lengths)))
-    letters = padded(ranks.collect_at_first(letters).data)
+    offsets, word_bytes = np.empty(len(entries) + 1, np.int64), np.empty(int(lengths.sum()), np.uint8)
+    gather_words(entries, counts.offsets, counts.word_bytes, offsets, word_bytes)
+    cut = ranks.allgather((int((~keep).sum()), int(counts.counts[~keep].sum())))
+    totals = ranks.gather_arrays(counts.counts[entries])
+    offsets = np.append(0, np.cumsum(ranks.gather_arrays(lengths)))
+    word_bytes = padded(ranks.gather_arrays(word_bytes).data)
     return replace(
-        counts, offsets=offsets, counts=totals, letters=letters, in_byte_order=False,
+        counts, offsets=offsets, counts=totals, word_bytes=word_bytes, is_sorted=False,
         cut_words=sum(words for words, _ in cut), cut_tokens=sum(tokens for _, tokens in cut),
     )  # fmt: skip
 
 
 def merge(parts: Sequence[Counts]) -> Counts:
-    """The counts of several texts together: exactly those of counting them at once."""
-    if sum(part.tokens + part.lines for part in parts) > LARGEST_TOTAL:
-        raise NeglmError(f"the counts add up to more than {LARGEST_TOTAL:,}, which no file can hold")
+    """Add up the counts of several texts: the exact counts of their concatenation."""
+    if sum(part.tokens + part.lines for part in parts) > MAX_TOTAL:
+        raise NeglmError(f"the counts add up to more than {MAX_TOTAL:,}, which no file can hold")
     table = WordTable()
     for part in parts:
-        table.add_words(part.offsets, part.counts, part.letters)
+        table.add_words(part.offsets, part.counts, part.word_bytes)
     return Counts(
-        table.offsets, table.counts, table.letters, False,
+        table.offsets, table.counts, table.word_bytes, False,
         sum(part.lines for part in parts),
         sum(part.tokens for part in parts),
         [file for part in parts for file in part.files],
@@ -169,19 +169,19 @@ def merge(parts: Sequence[Counts]) -> Counts:
 
 
 def load_kernels() -> None:
-    """Load what merging and building need from the disk, which takes a while: done best while threads count."""
+    """Load the kernels of merging and building from the disk cache; best done while threads count."""
     table = WordTable()
     for word in (UNKNOWN, END_OF_LINE):
         table.add_word(word, 1)
-    build(Counts(table.offsets, table.counts, table.letters, False, 1, 1, []))
+    build(Counts(table.offsets, table.counts, table.word_bytes, False, 1, 1, []))
 
 
-def _by_count(totals: np.ndarray) -> np.ndarray:
-    """The order of falling counts; what is equal stays in the order it was in.
+def _sort_by_count(totals: np.ndarray) -> np.ndarray:
+    """Return the permutation that sorts by descending count; stable.
 
-    Nearly all counts fit into 16 bits, and those NumPy sorts by radix, in linear time; the few others come first.
+    Nearly all counts fit into 16 bits, which NumPy radix-sorts in linear time; the few larger ones come first.
     """
-    order = np.argsort(SIXTEEN_BITS - np.minimum(totals, SIXTEEN_BITS).astype(np.uint16), kind="stable")
-    others = order[: np.count_nonzero(totals >= SIXTEEN_BITS)]
-    others[:] = others[np.argsort(-totals[others], kind="stable")]
+    order = np.argsort(MAX_UINT16 - np.minimum(totals, MAX_UINT16).astype(np.uint16), kind="stable")
+    large = order[: np.count_nonzero(totals >= MAX_UINT16)]
+    large[:] = large[np.argsort(-totals[large], kind="stable")]
     return order

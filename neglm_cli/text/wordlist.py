@@ -1,4 +1,4 @@
-"""Vocabularies as text: `word TAB count` lines, or word2vec's `word count` with `</s>` for the end of a line."""
+"""Vocabularies as text: `word TAB count` lines, or word2vec's `word count` with `</s>` for line ends."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -8,18 +8,18 @@ import numpy as np
 from neglm_cli.errors import NeglmError, empty
 from neglm_cli.store import container
 from neglm_cli.store.output import writing
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.count import Counts
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
-from neglm_cli.text.vocabulary import LARGEST_TOTAL, Vocabulary
+from neglm_cli.text.vocabulary import MAX_TOTAL, Vocabulary
+from neglm_cli.text.word_index import WordIndex
 
 WORD2VEC_END_OF_LINE = b"</s>"
 
 
-def lines(vocabulary: Alphabet, word2vec: bool = False) -> Iterator[bytes]:
-    """The vocabulary's lines. In word2vec's form the end of a line comes first, as word2vec itself has it.
+def lines(vocabulary: WordIndex, word2vec: bool = False) -> Iterator[bytes]:
+    """Yield the vocabulary's lines. In word2vec's format `</s>` comes first, as in word2vec itself.
 
-    That form has one word for the end of a line and for `</s>` in the text.
+    In that format, line ends and `</s>` in the text are the same word.
     """
     pairs = zip(vocabulary, vocabulary.counts.tolist(), strict=True)
     if not word2vec:
@@ -43,11 +43,11 @@ def save(vocabulary: Vocabulary, path: str, word2vec: bool = False) -> None:
 
 
 def read_counts(path: str) -> Counts:
-    """The counts in a vocabulary of any form: a neglm file, or text in one of the two forms."""
-    with container.seekable(path) as source:
+    """Read the counts of a vocabulary: a neglm file, or text in either format."""
+    with container.open_seekable(path) as source:
         try:
-            if container.is_stored(source.location):
-                return Vocabulary.of_file(container.read_from(source, "vocabulary")).uncut(source.name)
+            if container.is_safetensors(source.location):
+                return Vocabulary.of_file(container.read_from(source, "vocabulary")).full_counts(source.name)
             with open(source.location, "rb") as file:
                 return _parse(file, source.name)
         except OSError as error:
@@ -65,20 +65,20 @@ def _parse(file: BinaryIO, name: str) -> Counts:
         counts[word] = count
     if not counts:
         raise NeglmError(empty(name))
-    if sum(counts.values()) > LARGEST_TOTAL:
-        raise NeglmError(f"{name}: the counts add up to more than {LARGEST_TOTAL:,}")
+    if sum(counts.values()) > MAX_TOTAL:
+        raise NeglmError(f"{name}: the counts add up to more than {MAX_TOTAL:,}")
     line_ends = counts.pop(END_OF_LINE, 1)
     if counts.get(UNKNOWN, 1) == 1:
-        counts[UNKNOWN] = 0  # the one that every vocabulary has, whatever the text
+        counts[UNKNOWN] = 0  # every vocabulary has one, even if the text does not contain it
     tokens = sum(counts.values())
-    counts[END_OF_LINE] = 0  # those at the ends of lines are counted as lines
+    counts[END_OF_LINE] = 0  # line ends are counted as lines
     offsets = np.cumsum([0, *map(len, counts)])
-    letters = padded(b"".join(counts))
-    return Counts(offsets, np.array(list(counts.values())), letters, False, line_ends, tokens, [])
+    word_bytes = padded(b"".join(counts))
+    return Counts(offsets, np.array(list(counts.values())), word_bytes, False, line_ends, tokens, [])
 
 
 def _parse_line(line: bytes, where: str) -> tuple[bytes, int]:
     match line.split():
-        case [word, count] if count.isdigit() and len(count) <= 19 and 0 < int(count) <= LARGEST_TOTAL:
+        case [word, count] if count.isdigit() and len(count) <= 19 and 0 < int(count) <= MAX_TOTAL:
             return (END_OF_LINE if word == WORD2VEC_END_OF_LINE else word), int(count)
     raise NeglmError(f"{where}: expected a word, a tab or a blank, and a count of at least 1")

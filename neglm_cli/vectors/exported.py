@@ -9,7 +9,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import writing, writing_both
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import numpy_form, projector, word2vec
 from neglm_cli.vectors.forms import GZIP_ENDING, Form, files_of
 from neglm_cli.vectors.reading import displayed
@@ -24,12 +24,12 @@ SUBSTITUTE = b"_"
 COMPRESSION_LEVEL = 1  # digits hardly compress: 6 makes the file a tenth smaller and takes six times as long
 
 
-def most_frequent(words: Alphabet, vectors: np.ndarray, top: int | None) -> tuple[Alphabet, np.ndarray]:
+def most_frequent(words: WordIndex, vectors: np.ndarray, top: int | None) -> tuple[WordIndex, np.ndarray]:
     """At most this many of them, the most frequent first."""
     if top is None:
         return words, vectors
     order = np.argsort(-words.counts, kind="stable")[:top]
-    return Alphabet.of((words[i] for i in order), words.counts[order]), vectors[order]
+    return WordIndex.of((words[i] for i in order), words.counts[order]), vectors[order]
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
     return np.divide(vectors, lengths[:, None], out=np.empty_like(vectors), casting="same_kind")
 
 
-def fitting(words: Alphabet, form: Form) -> tuple[Alphabet, int]:
+def fitting(words: WordIndex, form: Form) -> tuple[WordIndex, int]:
     """The words as the form can hold them, white space that it cannot hold being `_`, and how many that changed."""
     before = words.words.tobytes()
     after = before.translate(bytes.maketrans(UNFIT[form], SUBSTITUTE * len(UNFIT[form])))
@@ -47,12 +47,12 @@ def fitting(words: Alphabet, form: Form) -> tuple[Alphabet, int]:
     changes = np.flatnonzero(letters != words.words)
     if not len(changes):
         return words, 0
-    changed = Alphabet(letters, words.offsets, words.counts)
+    changed = WordIndex(letters, words.offsets, words.counts)
     _refuse_equal(words, changed)
     return changed, len(np.unique(np.searchsorted(words.offsets, changes, side="right")))
 
 
-def _refuse_equal(words: Alphabet, changed: Alphabet) -> None:
+def _refuse_equal(words: WordIndex, changed: WordIndex) -> None:
     first: dict[bytes, bytes] = {}
     for word, written in zip(words, changed, strict=True):
         if first.setdefault(written, word) != word:
@@ -63,7 +63,7 @@ def _refuse_equal(words: Alphabet, changed: Alphabet) -> None:
 
 
 def write(
-    words: Alphabet, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
+    words: WordIndex, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
 ) -> list[str]:
     """Write the file, or the two files, of this form; returns their names. `advance` is told how many rows are
     written."""

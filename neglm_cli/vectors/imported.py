@@ -7,8 +7,8 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.source import NEGLM_MARK, NEGLM_START
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import numpy_form, word2vec
 from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, beside
 from neglm_cli.vectors.reading import Input, Table, opening
@@ -62,8 +62,8 @@ def assemble(words: Table, contexts: Table | None) -> Vectors:
     return Vectors(_alphabet(words), words.vectors, _alphabet(contexts), contexts.vectors)
 
 
-def _alphabet(table: Table) -> Alphabet:
-    return Alphabet.of(table.words, np.ones(len(table.words), np.int64))
+def _alphabet(table: Table) -> WordIndex:
+    return WordIndex.of(table.words, np.ones(len(table.words), np.int64))
 
 
 def _words_beside(path: str) -> str:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.spelling import lower
 
 UNKNOWN = -1
@@ -13,7 +13,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    alphabet: Alphabet
+    alphabet: WordIndex
     restrict: int | None = None  # only so many words count, the most frequent
     fold_case: bool = False  # a word that is unknown as it is written may be known in lower case
 

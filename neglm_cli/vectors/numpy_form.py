@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from neglm_cli.errors import NeglmError, count_of
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.reading import Input, Table, checked, opening, refuse_repeated
 
 MAGIC = b"\x93NUMPY"
@@ -23,7 +23,7 @@ def write_matrix(file: BinaryIO, vectors: np.ndarray, advance: Callable[[int], N
         advance(len(block))
 
 
-def write_words(file: BinaryIO, words: Alphabet) -> None:
+def write_words(file: BinaryIO, words: WordIndex) -> None:
     file.writelines(b"%b\n" % word for word in words)
 
 

@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.word2vec import write_rows
 
 SEPARATOR = b"\t"
@@ -18,6 +18,6 @@ def write_vectors(file: BinaryIO, vectors: np.ndarray, advance: Callable[[int], 
     write_rows(file, np.empty(0, np.uint8), no_words, vectors, SEPARATOR, advance)
 
 
-def write_metadata(file: BinaryIO, words: Alphabet) -> None:
+def write_metadata(file: BinaryIO, words: WordIndex) -> None:
     file.write(COLUMNS)
     file.writelines(b"%b\t%d\n" % pair for pair in zip(words, words.counts.tolist(), strict=True))

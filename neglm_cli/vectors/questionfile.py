@@ -10,9 +10,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
     """The lines of a text that have something in them, and what to call each in a sentence. `-` is standard input."""
-    with container.seekable(path) as source:
+    with container.open_seekable(path) as source:
         try:
-            if container.is_stored(source.location):
+            if container.is_safetensors(source.location):
                 raise NeglmError(
                     f"{source.name} is a file of neglm's, not a test set; VECTORS comes before the options"
                 )

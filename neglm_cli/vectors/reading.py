@@ -7,7 +7,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError, empty, shown
-from neglm_cli.text.source import Source, read_all
+from neglm_cli.text.source import Source
+from neglm_cli.text.streams import read_all
 
 BUFFER = 4 << 20  # bytes that are read at a time
 FIRST_ROOM = 1 << 20  # numbers that a matrix has room for at first

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 
 PREFIX = 8  # letters by which most words differ
 
 
-def find(alphabet: Alphabet, word: bytes) -> int:
+def find(alphabet: WordIndex, word: bytes) -> int:
     """The id of a word, -1 if it is not among them.
 
-    Looks at all words, which for a few takes less time than making, or even loading, what `Alphabet.id` needs.
+    Looks at all words, which for a few takes less time than making, or even loading, what `WordIndex.id` needs.
     """
     starts = alphabet.offsets[:-1]
     ids = np.flatnonzero(np.diff(alphabet.offsets) == len(word))

@@ -4,7 +4,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import KIND, NO_CONTEXTS, Vectors
 
 LANGUAGE_MODEL = "language model"
@@ -23,7 +23,7 @@ def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
             raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
         return Vectors.from_stored(stored)
     tensors = stored.tensors
-    words = Alphabet.from_stored(stored)
+    words = WordIndex.from_stored(stored)
     chosen = table or "input"
     other = "output" if chosen == "input" else "input"
     vectors, contexts = tensors[TABLES[chosen]], tensors[TABLES[other]]

@@ -7,8 +7,8 @@ import numpy as np
 
 from neglm_cli.store import container
 from neglm_cli.store.container import Matrix
-from neglm_cli.text.alphabet import Alphabet
-from neglm_cli.text.remembered import path_from, path_relative_to
+from neglm_cli.text.provenance import path_from, path_relative_to
+from neglm_cli.text.word_index import WordIndex
 
 KIND = "vectors"
 UNKNOWN_OBJECTIVE = "unknown"
@@ -16,9 +16,9 @@ UNKNOWN_OBJECTIVE = "unknown"
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    words: Alphabet  # V
+    words: WordIndex  # V
     vectors: np.ndarray  # float32 (V, D)
-    contexts: Alphabet  # C
+    contexts: WordIndex  # C
     context_vectors: np.ndarray  # float32 (C, D)
     objective: str = UNKNOWN_OBJECTIVE  # "pmi", "cond", or "unknown"
     k: int = 0
@@ -44,7 +44,7 @@ class Vectors:
     @classmethod
     def from_stored(cls, stored: container.Stored) -> "Vectors":
         fields, tensors = stored.fields, stored.tensors
-        words, contexts = Alphabet.from_stored(stored), Alphabet.from_stored(stored, "context_")
+        words, contexts = WordIndex.from_stored(stored), WordIndex.from_stored(stored, "context_")
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         return cls(
             words, tensors["vectors"], contexts, tensors["contexts"],
@@ -54,9 +54,9 @@ class Vectors:
 
 def write_vectors(
     path: str,
-    words: Alphabet,
+    words: WordIndex,
     vectors: np.ndarray | Matrix,
-    contexts: Alphabet,
+    contexts: WordIndex,
     context_vectors: np.ndarray | Matrix,
     objective: str,
     k: int,
@@ -87,4 +87,4 @@ def write_vectors(
     return container.write(path, KIND, fields, tensors)
 
 
-NO_CONTEXTS = Alphabet(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))
+NO_CONTEXTS = WordIndex(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import rows
 from neglm_cli.vectors.reading import GREATEST_SIZE, Growing, Input, Table, checked
 
@@ -22,7 +22,7 @@ PRINTABLE = bytes(range(33, 127))
 BLOCK = 1 << 10  # records that are written at a time
 
 
-def write_text(file: BinaryIO, words: Alphabet, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
+def write_text(file: BinaryIO, words: WordIndex, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
     file.write(b"%d %d\n" % vectors.shape)
     write_rows(file, words.words, words.offsets, vectors, SEPARATOR, advance)
 
@@ -39,7 +39,7 @@ def write_rows(
         advance(len(block))
 
 
-def write_binary(file: BinaryIO, words: Alphabet, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
+def write_binary(file: BinaryIO, words: WordIndex, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
     """With a newline behind each vector, as word2vec itself has it."""
     file.write(b"%d %d\n" % vectors.shape)
     little_endian = vectors.astype("<f4", copy=False)

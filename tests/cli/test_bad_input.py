@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
-from neglm_cli.text.source import open_corpus
 from neglm_cli.text.vocabulary import Vocabulary
 from tests.conftest import COMMAND, Neglm, one_sentence
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
-from neglm_cli.text.source import open_corpus
 from tests.conftest import Neglm, one_sentence
 from tests.text.making import vocabulary_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.claim import claimed
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.store.locking import exclusive
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import Neglm, late_signal, one_sentence, users_environment
 from tests.cut_short import cut_short
@@ -179,7 +179,7 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
 
 
 def test_two_processes_do_not_train_one_file(neglm: Neglm, corpus: Path) -> None:
-    with claimed("vectors.safetensors"):
+    with exclusive("vectors.safetensors"):
         said = neglm("embed", "corpus.txt", *SMALL, code=1).stderr
         neglm("embed", "corpus.txt", *SMALL, "-o", "others")
     message = "vectors.safetensors is being made by another process: wait for its end, or name another file"
@@ -406,7 +406,7 @@ def test_pmi_of_vectors_with_other_contexts(neglm: Neglm, corpus: Path) -> None:
     vectors = Vectors.load("vectors.safetensors")
     whole = json.loads(neglm("pmi", "--json", "--no-svd").stdout)
     for order in (np.arange(len(vectors.words))[::-1], np.arange(50)):
-        contexts = Alphabet.of([vectors.contexts[i] for i in order], vectors.contexts.counts[order])
+        contexts = WordIndex.of([vectors.contexts[i] for i in order], vectors.contexts.counts[order])
         changed = {"contexts": contexts, "context_vectors": vectors.context_vectors[order]}
         Vectors(**vectors.__dict__ | changed).save("other.safetensors")
         found = json.loads(neglm("pmi", "other.safetensors", "--json", "--no-svd").stdout)

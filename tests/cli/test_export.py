@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import COMMAND, Neglm, one_sentence
 from tests.vectors.exchanged import vectors_of
@@ -22,8 +22,8 @@ OLD = b"an old file"
 @pytest.fixture
 def vectors(workplace: Path) -> Vectors:
     """Two words, and contexts of which one has a blank in it."""
-    words = Alphabet.of([b"a", b"b"], np.array([3, 5]))
-    contexts = Alphabet.of([b"x y", b"z"], np.array([4, 4]))
+    words = WordIndex.of([b"a", b"b"], np.array([3, 5]))
+    contexts = WordIndex.of([b"x y", b"z"], np.array([4, 4]))
     matrices = np.array([[[3, 4], [0.1, -2]], [[5, 6], [7, 8]]], np.float32)
     made = Vectors(words, matrices[0], contexts, matrices[1])
     made.save("vectors.safetensors")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
-from neglm_cli.text.source import open_corpus
 from tests.conftest import Neglm, one_sentence
 from tests.store.samples import write_samples
 from tests.text.making import vocabulary_of

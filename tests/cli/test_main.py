@@ -75,7 +75,7 @@ def test_an_unexpected_error_is_one_sentence_too(
     def broken(paths: list[str]) -> None:
         raise error
 
-    monkeypatch.setattr("neglm_cli.text.source.open_corpus", broken)
+    monkeypatch.setattr("neglm_cli.text.corpus.open_corpus", broken)
     assert run(["vocab", "corpus"]) == 1
     assert message in one_sentence(capsys.readouterr().err.encode())
 

@@ -137,7 +137,7 @@ def test_an_error_behind_a_signal_is_the_signal(
         except Terminated as error:
             raise SystemError("returned a result with an exception set") from error
 
-    monkeypatch.setattr("neglm_cli.text.source.open_corpus", broken)
+    monkeypatch.setattr("neglm_cli.text.corpus.open_corpus", broken)
     assert run(["vocab", "corpus"]) == 143
     assert capsys.readouterr().err == "neglm: terminated\n"
 

@@ -1,5 +1,5 @@
 """Corpora in memory."""
 
-from neglm_cli.text.held import Held as Words
+from neglm_cli.text.encoded import InMemoryCorpus as Words
 
 __all__ = ["Words"]

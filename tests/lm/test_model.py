@@ -8,20 +8,20 @@ import pytest
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.model import MODEL, STATE, LanguageModel, Progress, save
 from neglm_cli.store import container
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from tests.lm.making import SMALL, device, whole
 
 WORDS = 20
 
 
 @pytest.fixture
-def alphabet() -> Alphabet:
+def alphabet() -> WordIndex:
     words = [b"<unk>", b"<eos>", *(b"w%d" % i for i in range(WORDS - 2))]
-    return Alphabet.of(words, np.arange(WORDS, 0, -1))
+    return WordIndex.of(words, np.arange(WORDS, 0, -1))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
-def test_files_keep_everything(tmp_path: Path, alphabet: Alphabet, optimizer: str) -> None:
+def test_files_keep_everything(tmp_path: Path, alphabet: WordIndex, optimizer: str) -> None:
     from dataclasses import replace
 
     settings = replace(SMALL, optimizer=optimizer, loss="nce", log_z=0.5)
@@ -42,7 +42,7 @@ def test_files_keep_everything(tmp_path: Path, alphabet: Alphabet, optimizer: st
     made.close()
 
 
-def test_a_model_whose_tensors_do_not_fit_is_damaged(tmp_path: Path, alphabet: Alphabet) -> None:
+def test_a_model_whose_tensors_do_not_fit_is_damaged(tmp_path: Path, alphabet: WordIndex) -> None:
     made = device(SMALL, WORDS)
     tensors = made.parameters() | {"output_bias": np.zeros(WORDS - 1, np.float32)}
     save(str(tmp_path / "model"), MODEL, alphabet, SMALL, [], [], Progress(), tensors)
@@ -51,7 +51,7 @@ def test_a_model_whose_tensors_do_not_fit_is_damaged(tmp_path: Path, alphabet: A
     made.close()
 
 
-def test_numbered_tensors_must_all_be_there(tmp_path: Path, alphabet: Alphabet) -> None:
+def test_numbered_tensors_must_all_be_there(tmp_path: Path, alphabet: WordIndex) -> None:
     made = device(SMALL, WORDS)
     tensors = made.parameters()
     path = str(tmp_path / "model")

@@ -3,15 +3,15 @@
 import numpy as np
 
 from neglm_cli.objective.joint import Joint
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.pairs import Pairs
+from neglm_cli.text.word_index import WordIndex
 
 
 def pairs_of_table(table: np.ndarray) -> Pairs:
     """The pairs with these counts, (V, C); no row and no column may be empty."""
     rows, columns = np.nonzero(table)
-    words = Alphabet.of([b"x%d" % i for i in range(len(table))], table.sum(1))
-    contexts = Alphabet.of([b"y%d" % i for i in range(table.shape[1])], table.sum(0))
+    words = WordIndex.of([b"x%d" % i for i in range(len(table))], table.sum(1))
+    contexts = WordIndex.of([b"y%d" % i for i in range(table.shape[1])], table.sum(0))
     return Pairs(words, contexts, rows, columns, table[rows, columns])
 
 

@@ -1,4 +1,4 @@
-"""Starts several processes, as mpirun does for a user."""
+"""Runs commands under mpirun, in the environment of a user."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from tests.conftest import users_environment
 MPIRUN = str(Path(sys.executable).with_name("mpirun"))  # of the mpich wheel
 ROOT = Path(__file__).parent.parent.parent
 NEGLM = [sys.executable, "-m", "neglm_cli"]
-SECONDS = 600  # that a job may take, compiling included: one that hangs fails
+SECONDS = 600  # timeout of a job, including compilation
 
 
 def environment() -> dict[str, str]:
@@ -28,7 +28,7 @@ def mpirun(
 
 
 def neglm(processes: int, *arguments: str, cwd: Path, code: int | None = 0) -> subprocess.CompletedProcess[bytes]:
-    """One process is started without mpirun."""
+    """Run neglm; a single process runs without mpirun."""
     if processes > 1:
         return mpirun(processes, *NEGLM, *arguments, cwd=cwd, code=code)
     result = subprocess.run([*NEGLM, *arguments], cwd=cwd, env=environment(), capture_output=True, timeout=SECONDS)

@@ -1,4 +1,4 @@
-"""Commands under mpirun do what they do without it."""
+"""Commands give the same results under mpirun as without it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.model import LanguageModel
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import late_signal, one_sentence
 from tests.cut_short import RANK, cut_short
@@ -38,7 +38,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def words(path: Path) -> None:
-    """Many different words, more than go in one exchange's share of the memory."""
+    """Write more distinct words than fit into the memory of one alltoall."""
     random = np.random.default_rng(2)
     path.write_text("\n".join(" ".join(map(str, random.integers(0, 30_000, 50))) for _ in range(3000)) + " tail")
 
@@ -86,7 +86,7 @@ def test_train_lm_trains_the_same_model(text: Path, noise: str, processes: int) 
 
 
 def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
-    """It is ended by SIGTERM at one process only; all save one state, and leave."""
+    """SIGTERM to one rank: all ranks save one state and exit."""
     here = text.parent
     whole = ("train-lm", "text.txt", *TINY, "--epochs", "3")
     neglm(1, *whole, "-o", "whole.st", cwd=here)
@@ -101,7 +101,7 @@ def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
     assert_same(here / "whole.st", here / "parts.st")
 
 
-# A signal when the training has been stopped already, because another process had one.
+# A signal after the training has stopped because another rank received one.
 LATE = late_signal("neglm_cli.cli.train_lm_run")
 
 
@@ -116,7 +116,7 @@ LATE = late_signal("neglm_cli.cli.train_lm_run")
 def test_the_state_is_written_however_long_it_takes(
     text: Path, command: list[str], module: str, function: str, first: str
 ) -> None:
-    """Longer than processes that fail wait for each other."""
+    """Writing takes longer than failed ranks wait for each other."""
     here = text.parent
     arguments = [*command, "--epochs", "100000", "-o", "m.st", "--checkpoint", "0.05"]
     program = (
@@ -151,7 +151,7 @@ def test_a_killed_process_ends_the_job_and_leaves_the_state(text: Path) -> None:
     said, _ = job.communicate(timeout=SECONDS)
     assert job.returncode != 0
     assert b"Killed" in said
-    LanguageModel.load(str(here / "m.st.partial"))  # it is whole
+    LanguageModel.load(str(here / "m.st.partial"))  # complete
 
 
 def _wait_for(path: Path, job: "subprocess.Popen[bytes]") -> None:
@@ -161,7 +161,7 @@ def _wait_for(path: Path, job: "subprocess.Popen[bytes]") -> None:
 
 
 def _ranks(job: "subprocess.Popen[bytes]") -> list[int]:
-    """The processes of a job that run neglm, in order."""
+    """Return the process ids of a job's ranks, in order."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -204,7 +204,7 @@ def _figures(found: Any) -> list[float]:
 
 
 def test_embed_averages(text: Path) -> None:
-    """All processes end with the same vectors, which are about as good as those of one."""
+    """All ranks end with the same vectors, about as good as those of a single one."""
     here = text.parent
     options = ("embed", "text.txt", "--size", "16", "--min-count", "1", "--epochs", "5", "--threads", "1", "--json")
     losses = {}
@@ -253,7 +253,7 @@ def test_processes_that_differ_are_refused(text: Path) -> None:
 
 
 def _strangers(cwd: Path, rank: str, size: str) -> "list[subprocess.Popen[bytes]]":
-    """Two processes whose launcher is not that of the MPI library."""
+    """Start two processes whose launcher does not belong to the MPI library."""
     return [
         subprocess.Popen(
             [*NEGLM, "vocab", "text.txt"], cwd=cwd, env=environment() | {rank: str(number), size: "2"},
@@ -271,7 +271,7 @@ def _strangers(cwd: Path, rank: str, size: str) -> "list[subprocess.Popen[bytes]
     ],
 )
 def test_a_launcher_of_another_library_is_refused(text: Path, rank: str, size: str, sentence: str) -> None:
-    """The first speaks; the other one is silent."""
+    """Only the first process prints the error."""
     first, other = _strangers(text.parent, rank, size)
     said = one_sentence(first.communicate(timeout=SECONDS)[1])
     assert sentence in said
@@ -292,7 +292,7 @@ def test_a_text_that_differs_is_refused(text: Path) -> None:
 
 
 def test_a_model_that_another_job_trains_is_refused(text: Path) -> None:
-    with claimed(str(text.parent / "model")):
+    with exclusive(str(text.parent / "model")):
         said = one_sentence(mpirun(2, *NEGLM, "train-lm", text.name, "-o", "model", cwd=text.parent, code=1).stderr)
     assert "model is being made by another process" in said
     assert list(text.parent.iterdir()) == [text]

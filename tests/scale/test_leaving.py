@@ -1,4 +1,4 @@
-"""Ranks that leave one after the other end the job as they end alone: the launcher kills none of them."""
+"""Ranks that exit at different times: the launcher kills none of them."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.scale.running import NEGLM, mpirun
 
-# Each rank leaves half a second after the one before it, when it has nothing more to say to the others.
+# Each rank exits half a second after the previous one, with no communication left.
 APART = (
     "import atexit, os, time; from neglm_cli.__main__ import main; "
     "atexit.register(time.sleep, 0.5 * int(os.environ['PMI_RANK'])); main()"
@@ -19,15 +19,15 @@ def test_ranks_leave_apart(tmp_path: Path, arguments: list[str], code: int) -> N
     assert said.stderr.count(b"\n") == (code > 0)
 
 
-# Ranks find at different times that they cannot go on, as on a busy machine.
+# Ranks fail at different times, as on a busy machine.
 LATE = (
-    "import os, time; from neglm_cli.text import source; real = source.open_corpus; "
-    "source.open_corpus = lambda *given: (time.sleep(4 + 4 * int(os.environ['PMI_RANK'])), real(*given)); "
+    "import os, time; from neglm_cli.text import corpus; real = corpus.open_corpus; "
+    "corpus.open_corpus = lambda *given: (time.sleep(4 + 4 * int(os.environ['PMI_RANK'])), real(*given)); "
     "from neglm_cli.__main__ import main; main()"
 )
 
 
 def test_ranks_fail_apart(tmp_path: Path) -> None:
-    """All of them do, for the same reason, which is said once."""
+    """All ranks fail for the same reason, which is printed once."""
     said = mpirun(2, NEGLM[0], "-c", LATE, "vocab", "none.txt", cwd=tmp_path, code=1).stderr
     assert said == b"neglm: rank 0: none.txt does not exist\n"

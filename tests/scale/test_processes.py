@@ -1,4 +1,4 @@
-"""Several processes exchange arrays, agree, and train as one does: under mpirun, with MPI itself."""
+"""Collective operations, agreement and data-parallel training under mpirun, with a real MPI library."""
 
 import sys
 from pathlib import Path
@@ -22,21 +22,21 @@ def check(processes: int, cwd: Path, *arguments: str, simulated: bool = False) -
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-@pytest.mark.parametrize("what", ["exchanges", "agreement"])
-def test_arrays_and_agreement(tmp_path: Path, what: str, processes: int) -> None:
+@pytest.mark.parametrize("what", ["collectives", "agreement"])
+def test_collectives_and_agreement(tmp_path: Path, what: str, processes: int) -> None:
     check(processes, tmp_path, what)
 
 
-def test_training_on_the_processor(tmp_path: Path) -> None:
+def test_training_on_the_cpu(tmp_path: Path) -> None:
     check(2, tmp_path, "trains", "cpu", *ON_CPU)
 
 
-def test_models_that_drift_apart(tmp_path: Path) -> None:
+def test_models_that_diverge(tmp_path: Path) -> None:
     check(2, tmp_path, "aligns")
 
 
 @pytest.mark.parametrize("processes", [3, 4])
-def test_uneven_shares_of_the_batch(tmp_path: Path, processes: int) -> None:
+def test_uneven_parts_of_the_batch(tmp_path: Path, processes: int) -> None:
     check(processes, tmp_path, "trains", "cpu", "neglm", "shared by a step")
 
 

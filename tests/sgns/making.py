@@ -8,7 +8,7 @@ import numpy as np
 from neglm_cli.sgns.job import Job, text_job
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.textsource import words_with_vectors
-from neglm_cli.text.source import open_corpus
+from neglm_cli.text.corpus import open_corpus
 from tests.text.making import vocabulary_of
 
 SMALL: dict[str, Any] = {"size": 20, "min_count": 1, "sample": 0.01, "epochs": 2}

@@ -11,8 +11,8 @@ from neglm_cli.sgns import textsource
 from neglm_cli.sgns.job import Job, go_on, pairs_job
 from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.trainer import DivergedError, Trained
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.pairs import Pairs
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 from tests.sgns.making import job_of, some_text
 
@@ -107,8 +107,8 @@ def small_pairs() -> tuple[Pairs, np.ndarray]:
     """A table of pairs whose PMI is known, and p(x,y)."""
     table = np.array([[400, 100, 20], [50, 300, 50], [10, 20, 500], [100, 100, 100]])
     rows, columns = np.indices(table.shape)
-    words = Alphabet.of([b"a", b"b", b"c", b"d"], table.sum(1))
-    contexts = Alphabet.of([b"x", b"y", b"z"], table.sum(0))
+    words = WordIndex.of([b"a", b"b", b"c", b"d"], table.sum(1))
+    contexts = WordIndex.of([b"x", b"y", b"z"], table.sum(0))
     return Pairs(words, contexts, rows.ravel(), columns.ravel(), table.ravel() * 100), table / table.sum()
 
 

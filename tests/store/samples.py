@@ -13,8 +13,8 @@ from neglm_cli.lm.settings import Settings as LanguageModelSettings
 from neglm_cli.sgns.job import text_job
 from neglm_cli.sgns.settings import Settings as EmbedSettings
 from neglm_cli.sgns.textsource import words_with_vectors
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
-from neglm_cli.text.source import open_corpus
 from tests.sgns.making import some_text
 from tests.text.making import vocabulary_of
 

@@ -151,7 +151,7 @@ def test_missing_and_directory(workplace: Path) -> None:
 def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFactory, pieces: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("growing") / "file"
     fields = {"corpus": [], "vocabulary": "0" * 32, "lines": 0, "modified": []}
-    with container.write_growing(path, "encoded corpus", fields) as ids:
+    with container.write_streaming(path, "encoded corpus", fields) as ids:
         for piece in pieces:
             ids.append(np.array(piece, np.int32))
         fields["lines"] = 10**18
@@ -169,7 +169,7 @@ def test_an_unfinished_growing_file_is_never_there(workplace: Path) -> None:
     fields = {"corpus": [], "vocabulary": "", "lines": 0, "modified": []}
 
     def fail_halfway() -> None:
-        with container.write_growing("file", "encoded corpus", fields) as ids:
+        with container.write_streaming("file", "encoded corpus", fields) as ids:
             ids.append(np.arange(10))
             raise KeyboardInterrupt
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.count import counting
-from neglm_cli.text.source import open_corpus
 from neglm_cli.text.vocabulary import Vocabulary, build
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from neglm_cli.text.compression import compression_of
 
-# Few letters, much white space: words repeat, and every kind of boundary turns up. NUL and 0xff are letters.
+# Few letters and much whitespace: words repeat, with every kind of boundary. NUL and 0xff are parts of words.
 ALPHABET = b"aab\x00\xff \n\t\r\v\f"
 texts = st.one_of(
     st.binary(max_size=300).filter(lambda text: compression_of(text) is None),  # Hypothesis knows our constants

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.batches import Batches
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
-from neglm_cli.text.source import open_corpus
 from tests.text.making import vocabulary_of
 
 
@@ -33,14 +33,14 @@ class NumberCursor:
 
 
 @given(length=st.integers(2, 200), rows=st.integers(1, 10), steps=st.integers(1, 12))
-def test_rows_walk_equal_stretches_and_targets_are_the_next_words(length: int, rows: int, steps: int) -> None:
+def test_rows_read_equal_segments_and_targets_are_the_next_words(length: int, rows: int, steps: int) -> None:
     assume(length > rows)
     batches = Batches(Numbers(length), rows, steps)
     all_batches = list(batches)
     assert len(all_batches) == len(batches)
     inputs = np.hstack([batch.inputs for batch in all_batches])
-    stretch = (length - 1) // rows
-    assert np.array_equal(inputs, np.arange(rows)[:, None] * stretch + np.arange(stretch))
+    segment = (length - 1) // rows
+    assert np.array_equal(inputs, np.arange(rows)[:, None] * segment + np.arange(segment))
     for batch in all_batches:
         assert np.array_equal(batch.targets, batch.inputs + 1)
         assert batch.inputs.dtype == np.int32

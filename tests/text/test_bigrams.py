@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.bigrams import MERGING, PAIR_SIZE, Bigrams, Run, count_neighbours
+from neglm_cli.text.bigrams import MERGE_FACTOR, PAIR_SIZE, BigramCounter, PairCounts, count_bigrams
 
 LARGEST = 2**31 - 1
 NOTHING = -3
 ids = st.lists(st.sampled_from([-2, -1, 0, 1, 2, 3, LARGEST]), max_size=40)
 
 
-def add_all(bigrams: Bigrams, pieces: list[list[int]]) -> None:
+def add_all(bigrams: BigramCounter, chunks: list[list[int]]) -> None:
     before = NOTHING
-    for piece in pieces:
-        bigrams.add(count_neighbours(np.array(piece, np.int32), before))
-        before = piece[-1] if piece else before
+    for chunk in chunks:
+        bigrams.add(count_bigrams(np.array(chunk, np.int32), before))
+        before = chunk[-1] if chunk else before
 
 
-def as_pairs(runs: list[Run]) -> list[tuple[tuple[int, int], int]]:
+def as_pairs(runs: list[PairCounts]) -> list[tuple[tuple[int, int], int]]:
     return [
         ((first, second), count)
         for run in runs
@@ -31,38 +31,38 @@ def as_pairs(runs: list[Run]) -> list[tuple[tuple[int, int], int]]:
     ]
 
 
-@given(pieces=st.lists(ids, max_size=12), room=st.sampled_from([0, 1, 7, 1_000]))
-def test_counts_are_exact_whatever_the_pieces_and_the_memory(pieces: list[list[int]], room: int) -> None:
-    whole = [number for piece in pieces for number in piece]
+@given(chunks=st.lists(ids, max_size=12), capacity=st.sampled_from([0, 1, 7, 1_000]))
+def test_counts_are_exact_whatever_the_pieces_and_the_memory(chunks: list[list[int]], capacity: int) -> None:
+    whole = [number for chunk in chunks for number in chunk]
     expected = Counter(pair for pair in pairwise(whole) if min(pair) >= 0)
-    bigrams = Bigrams(room * MERGING * PAIR_SIZE)
+    bigrams = BigramCounter(capacity * MERGE_FACTOR * PAIR_SIZE)
     try:
-        add_all(bigrams, pieces)
+        add_all(bigrams, chunks)
         runs = list(bigrams.all())
         assert as_pairs(runs) == sorted(expected.items())
-        assert max(map(len, runs)) <= max(room, bigrams.spilled + 1)
-        assert bool(bigrams.spilled) == (len(expected) > room) or room == 7  # which pieces share pairs decides
+        assert max(map(len, runs)) <= max(capacity, bigrams.spilled + 1)
+        assert bool(bigrams.spilled) == (len(expected) > capacity) or capacity == 7  # which chunks share pairs decides
     finally:
         bigrams.close()
 
 
 def test_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    pieces = [[i * j % 101 for j in range(50)] for i in range(300)]
-    bigrams = Bigrams(200 * MERGING * PAIR_SIZE)
-    add_all(bigrams, pieces)
+    chunks = [[i * j % 101 for j in range(50)] for i in range(300)]
+    bigrams = BigramCounter(200 * MERGE_FACTOR * PAIR_SIZE)
+    add_all(bigrams, chunks)
     assert bigrams.spilled > 10
     runs = list(bigrams.all())
     assert len(runs) > 10
     assert max(map(len, runs)) <= 200
-    assert dict(as_pairs(runs)) == Counter(pairwise(number for piece in pieces for number in piece))
+    assert dict(as_pairs(runs)) == Counter(pairwise(number for chunk in chunks for number in chunk))
     assert list(tmp_path.iterdir())
     bigrams.close()
     assert not list(tmp_path.iterdir())
 
 
 def test_says_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    bigrams = Bigrams(0)
+    bigrams = BigramCounter(0)
     add_all(bigrams, [[1, 2, 3]])
     with open("/dev/full", "wb", buffering=0) as full:
         monkeypatch.setattr(bigrams, "_files", [full] * 2)

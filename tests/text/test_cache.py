@@ -9,8 +9,8 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.cache import DEFAULT_LIMIT, UNITS, clear, copies, size_limit
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import EncodedCorpus, open_encoded
-from neglm_cli.text.source import open_corpus
 from tests.text.making import vocabulary_of
 
 TEXT = b"the cat sat\non the mat\n\nthe end"

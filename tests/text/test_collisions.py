@@ -7,8 +7,8 @@ from itertools import islice, product
 import numpy as np
 import pytest
 
-from neglm_cli.text.bigrams import Run
-from neglm_cli.text.joining import Joins
+from neglm_cli.text.bigrams import PairCounts
+from neglm_cli.text.phrase_joining import PhrasePairs
 from neglm_cli.text.table import Scratch, WordTable
 from neglm_cli.text.tokens import padded
 
@@ -93,7 +93,7 @@ def test_entries_do_not_depend_on_the_seed() -> None:
     tables = [WordTable(), WordTable((np.uint64(1), np.uint64(3))), WordTable((np.uint64(2**64 - 1), np.uint64(99)))]
     for table in tables:
         table.count_text(text, len(b" ".join(words)) + 1, Scratch())
-        assert table.letters[: table.offsets[-1]].tobytes() == tables[0].letters[: table.offsets[-1]].tobytes()
+        assert table.word_bytes[: table.offsets[-1]].tobytes() == tables[0].word_bytes[: table.offsets[-1]].tobytes()
         assert np.array_equal(table.offsets, tables[0].offsets)
         assert np.array_equal(table.counts, tables[0].counts)
 
@@ -106,5 +106,5 @@ def test_chosen_pairs_take_no_more_steps_than_others() -> None:
     hashes = keys * np.uint64(MULTIPLIER)
     chosen = np.sort(keys[(hashes ^ hashes >> np.uint64(32)) % np.uint64(slots) < 32][:WORDS])
     assert len(chosen) == WORDS
-    joins = Joins.of(Run(chosen, np.ones(WORDS, np.int64)), np.arange(WORDS, dtype=np.int32))
-    assert most_steps(joins.slots[-1] >= 0) <= STEPS_PER_WORD * WORDS
+    pairs = PhrasePairs.of(PairCounts(chosen, np.ones(WORDS, np.int64)), np.arange(WORDS, dtype=np.int32))
+    assert most_steps(pairs.table[-1] >= 0) <= STEPS_PER_WORD * WORDS

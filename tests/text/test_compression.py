@@ -11,7 +11,8 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.compression import WINDOW_LOG, XzReader
-from neglm_cli.text.source import open_corpus, open_source
+from neglm_cli.text.corpus import open_corpus
+from neglm_cli.text.source import open_source
 
 XZ_BLOCK = 12  # where the header of an xz file's first block begins
 XZ_DICTIONARY = 4  # where it has the size of the dictionary: 2 bits of mantissa, 5 bits of exponent
@@ -37,7 +38,7 @@ FILES = {"xz": xz_with_dictionary, "zstd": zstd_with_window}
 
 
 def text_of(path: str) -> bytes:
-    blocks = (piece.load() for piece in open_corpus([path]).pieces())
+    blocks = (chunk.load() for chunk in open_corpus([path]).chunks())
     return b"".join(block.text[: block.length].tobytes() for block in blocks)
 
 
@@ -69,11 +70,11 @@ def test_a_larger_window_behind_other_streams_is_refused(workplace: Path) -> Non
 def decompressed(data: bytes, size: int) -> bytes:
     reader = XzReader(io.BytesIO(data))
 
-    def pieces() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         while count := reader.readinto(buffer := bytearray(size)):
             yield bytes(buffer[:count])
 
-    return b"".join(pieces())
+    return b"".join(chunks())
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 16])
@@ -101,7 +102,7 @@ def test_a_huge_text_is_read_in_pieces(workplace: Path, filler: bytes) -> None:
             file.write(compressor.compress(filler * ((4 << 20) // len(filler))))
         file.write(compressor.flush())
     before = peak_memory()
-    length = sum(piece.load().length for piece in open_corpus(["bomb"]).pieces())
+    length = sum(chunk.load().length for chunk in open_corpus(["bomb"]).chunks())
     assert length == 128 * ((4 << 20) // len(filler)) * len(filler) + (filler[-1:] != b"\n")
     assert peak_memory() - before < 150 << 20
 

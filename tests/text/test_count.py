@@ -11,16 +11,16 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.text import count as count_module
 from neglm_cli.text import fingerprint as fingerprint_module
 from neglm_cli.text import source as source_module
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.count import Counts, counting
-from neglm_cli.text.source import open_corpus
 from tests.text.making import no_progress
 from tests.text.reference import counts as expected_counts
 from tests.text.reference import sentences, texts
 
 
 def contents(counts: Counts) -> Counter[bytes]:
-    letters, ends = counts.letters.tobytes(), counts.offsets.tolist()
-    return Counter({letters[ends[i] : ends[i + 1]]: int(counts.counts[i]) for i in range(len(counts.counts))})
+    word_bytes, ends = counts.word_bytes.tobytes(), counts.offsets.tolist()
+    return Counter({word_bytes[ends[i] : ends[i + 1]]: int(counts.counts[i]) for i in range(len(counts.counts))})
 
 
 @given(
@@ -45,7 +45,7 @@ def test_counts_are_exact_whatever_threads_blocks_and_memory(
             assert counts.tokens == expected.total()
             assert counts.lines == sum(len(sentences(text)) for text in parts)
             assert {b"<unk>", b"<eos>"} <= set(contents(counts))
-            assert bool(counts.runs) == counts.in_byte_order
+            assert bool(counts.runs) == counts.is_sorted
             assert counts.runs or memory > 0
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.text import encoded as encoded_module
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.encoded import EncodedCorpus, MappedCorpus, TextCorpus, default_cache, open_encoded
-from neglm_cli.text.source import open_corpus
 from neglm_cli.text.vocabulary import Vocabulary
 from tests.text.making import vocabulary_of
 from tests.text.reference import counts, sentences, texts

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text import pair_lines
 from neglm_cli.text import source as source_module
+from neglm_cli.text.compression import compression_of
 from neglm_cli.text.pair_lines import read_pairs
 from neglm_cli.text.pairs import Pairs
 from tests.conftest import COMMAND
@@ -60,6 +61,7 @@ def test_as_the_reference_reads(
 ) -> None:
     text = b"".join(one + end for one, end in parts)
     text = text if ended else text.removesuffix(b"\n")
+    assume(compression_of(text) is None)  # Hypothesis tries the magic bytes that it finds in the code
     expected = reference(text)
     if expected:
         path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
@@ -71,8 +73,8 @@ def test_as_the_reference_reads(
 def test_many_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]) -> None:
     """Blocks end anywhere, cells are added up in between, and one line is longer than several blocks."""
     monkeypatch.setattr(source_module, "BLOCK", 1000)
-    monkeypatch.setattr(pair_lines, "FEWEST_CELLS", 50)
-    monkeypatch.setattr(pair_lines, "LINES", 7)
+    monkeypatch.setattr(pair_lines, "MIN_CELLS", 50)
+    monkeypatch.setattr(pair_lines, "BATCH_LINES", 7)
     lines = [b"word %d\tcontext %d\t%d" % (i % 37, i % 11, i % 5 + 1) for i in range(1000)]
     lines.insert(500, b"long" * 1000 + b"\t" + b" y" * 1000)
     text = b"\n".join(lines)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.pairs import Pairs
+from neglm_cli.text.word_index import WordIndex
 
 
 def as_dict(pairs: Pairs) -> dict[tuple[bytes, bytes], int]:
@@ -14,8 +14,8 @@ def as_dict(pairs: Pairs) -> dict[tuple[bytes, bytes], int]:
 def made(*cells: tuple[int, int, int]) -> Pairs:
     rows, columns, counts = np.array(cells).T
     return Pairs(
-        Alphabet.of([b"a", b"b", b"c"], np.array([9, 8, 7])),
-        Alphabet.of([b"u", b"v", b"w"], np.array([9, 8, 1])),
+        WordIndex.of([b"a", b"b", b"c"], np.array([9, 8, 7])),
+        WordIndex.of([b"u", b"v", b"w"], np.array([9, 8, 1])),
         rows,
         columns,
         counts,
@@ -60,12 +60,12 @@ def test_what_loses_all_its_pairs_is_cut_too() -> None:
 
 def test_restricted() -> None:
     pairs = made((0, 0, 3), (0, 1, 1), (1, 0, 5), (2, 1, 7))
-    words = Alphabet.of([b"z", b"c", b"a"], np.array([3, 2, 1]))
-    contexts = Alphabet.of([b"v", b"u"], np.array([1, 1]))
+    words = WordIndex.of([b"z", b"c", b"a"], np.array([3, 2, 1]))
+    contexts = WordIndex.of([b"v", b"u"], np.array([1, 1]))
     known = pairs.restricted(words, contexts)
     assert as_dict(known) == {(b"a", b"u"): 3, (b"a", b"v"): 1, (b"c", b"v"): 7}
     assert known.rows.tolist() == [1, 2, 2]
     assert known.columns.tolist() == [0, 0, 1]
     assert known.words is words
-    nothing = pairs.restricted(Alphabet.of([b"q"], np.array([1])), contexts)
+    nothing = pairs.restricted(WordIndex.of([b"q"], np.array([1])), contexts)
     assert len(nothing) == 0

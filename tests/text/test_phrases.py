@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from neglm_cli.errors import NeglmError
 from neglm_cli.text import fingerprint as fingerprint_module
 from neglm_cli.text import source as source_module
+from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.count import counting
 from neglm_cli.text.phrases import Phrase, Phrases, Rule, list_lines, npmi, pmi
-from neglm_cli.text.source import open_corpus
 from tests.text.making import no_progress
 from tests.text.phrase_reference import Found, join_text, phrase_texts, rules
 from tests.text.reference import counts as word_counts
@@ -79,7 +79,7 @@ def test_finds_and_joins_what_the_plain_way_does(
     assert written == expected
     assert found == phrases
     before, after = word_counts(*parts).total(), word_counts(expected).total()
-    assert sum(joined) == before - after or not delimiter  # words of nothing but letters may run together
+    assert sum(joined) == before - after or not delimiter  # without a delimiter, words may run together
 
 
 def test_passes_make_longer_phrases(tmp_path: Path) -> None:

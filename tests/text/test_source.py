@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text import source as source_module
+from neglm_cli.text.corpus import Corpus, open_corpus
 from neglm_cli.text.fingerprint import BLOCK, BlockDigests, combine
-from neglm_cli.text.source import Corpus, Source, open_corpus, open_source
+from neglm_cli.text.source import Source, open_source
 from tests.text.reference import sentences, texts
 
 if sys.version_info >= (3, 14):
@@ -39,8 +40,8 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 def lines_of(corpus: Corpus) -> list[list[bytes]]:
     """The sentences of all blocks together. Each block must hold whole words."""
     text = b""
-    for piece in corpus.pieces():
-        block = piece.load()
+    for chunk in corpus.chunks():
+        block = chunk.load()
         part = block.text[: block.length].tobytes()
         assert not (text and part) or text[-1:].isspace() or part[:1].isspace()
         text += part
@@ -60,7 +61,7 @@ def test_ranges_of_any_size_hold_every_word_once(
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_module, "READ_AHEAD", ahead)
-        blocks = [piece.load() for piece in Source(str(path), len(text), plain=True).ranges(size)]
+        blocks = [chunk.load() for chunk in Source(str(path), len(text), plain=True).ranges(size)]
     assert b"".join(block.text[: block.length].tobytes() for block in blocks) == ended(text)
     for one, next_one in pairwise(blocks):
         if one.length and next_one.length:
@@ -134,8 +135,8 @@ def test_files_end_their_last_lines(workplace: Path) -> None:
 def test_a_block_tells_whether_its_newline_was_missing(workplace: Path, compress: Callable[[bytes], bytes]) -> None:
     Path("one").write_bytes(compress(b"a b"))
     Path("two").write_bytes(compress(b"c\n"))
-    pieces = open_corpus(["one", "two"]).pieces()
-    assert {block.source.path: block.completed for block in (piece.load() for piece in pieces)} == {
+    chunks = open_corpus(["one", "two"]).chunks()
+    assert {block.source.path: block.completed for block in (chunk.load() for chunk in chunks)} == {
         "one": True,
         "two": False,
     }
@@ -183,7 +184,7 @@ def test_a_named_pipe(workplace: Path) -> None:
 
 def test_standard_input_in_small_pieces(workplace: Path) -> None:
     """Even the bytes that tell the compression may come one by one."""
-    script = "from tests.text.test_source import lines_of; from neglm_cli.text.source import open_corpus; \
+    script = "from tests.text.test_source import lines_of; from neglm_cli.text.corpus import open_corpus; \
 print(lines_of(open_corpus(['-'])))"
     root = Path(__file__).parent.parent.parent
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root)
@@ -203,7 +204,7 @@ def test_standard_input_only_once() -> None:
 
 
 def digests(source: Source) -> str:
-    return combine(digest for piece in source.pieces() for digest in piece.load().digests)
+    return combine(digest for chunk in source.chunks() for digest in chunk.load().digests)
 
 
 @pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])
@@ -220,10 +221,10 @@ def test_fingerprint_is_the_same_however_a_file_is_read(workplace: Path, size: i
 def test_an_abandoned_stream_ends_its_thread(workplace: Path) -> None:
     (workplace / "text.gz").write_bytes(gzip.compress(b"word " * 10_000_000, 1))
     before = set(threading.enumerate())
-    pieces = open_corpus(["text.gz"]).pieces()
-    next(pieces)
+    chunks = open_corpus(["text.gz"]).chunks()
+    next(chunks)
     (thread,) = set(threading.enumerate()) - before
-    pieces.close()  # type: ignore[attr-defined]
+    chunks.close()  # type: ignore[attr-defined]
     thread.join()
 
 
@@ -247,9 +248,9 @@ def test_a_long_line_is_not_copied_at_every_read(workplace: Path, monkeypatch: p
     """Copying what was read so far takes time that grows with the square of the length."""
     length = 1 << 16
     Path("text").write_bytes(b"x" * length + b"\nlast")
-    monkeypatch.setattr(source_module, "LINES", 16)
+    monkeypatch.setattr(source_module, "LINE_BUFFER", 16)
     with Accountant("text") as file:
-        monkeypatch.setattr(source_module, "_open_raw", lambda path: file)
+        monkeypatch.setattr(source_module, "open_raw", lambda path: file)
         tracemalloc.start()
         try:
             lines = [line for part in open_source("text").lines() for line in part]
@@ -264,7 +265,7 @@ def test_lines_whatever_is_read_at_once(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("lines") / "text"
     path.write_bytes(b"." + text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_module, "LINES", size)
+        patch.setattr(source_module, "LINE_BUFFER", size)
         lines = [line for part in open_source(str(path)).lines() for line in part]
     assert lines == ended(b"." + text).split(b"\n")[:-1]
     assert {type(line) for line in lines} == {bytes}

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from neglm_cli.kernels import kernel
 from neglm_cli.text.bits import PADDING
-from neglm_cli.text.table import Scratch, WordTable, find, insert, position
+from neglm_cli.text.table import SEED, Scratch, TableArrays, WordTable, find, find_linear, insert
 from neglm_cli.text.tokens import padded
 from tests.text.reference import counts, sentences, texts
 
 
 def contents(table: WordTable) -> dict[bytes, int]:
-    letters = table.letters.tobytes()
+    word_bytes = table.word_bytes.tobytes()
     ends = table.offsets.tolist()
-    return {letters[ends[i] : ends[i + 1]]: int(table.counts[i]) for i in range(table.size)}
+    return {word_bytes[ends[i] : ends[i + 1]]: int(table.counts[i]) for i in range(table.size)}
 
 
 @given(st.lists(texts, max_size=5))
@@ -86,28 +86,29 @@ def test_letters_keep_their_padding() -> None:
     table = WordTable()
     for text in (b"a\n", b"y" * 120 + b"\n"):
         table.count_text(padded(text), len(text), Scratch())
-    assert len(table.letters) == table.offsets[-1] + PADDING
+    assert len(table.word_bytes) == table.offsets[-1] + PADDING
 
 
 def test_words_that_differ_only_at_their_beginning() -> None:
     words = [b"x" * 8 + b"y" * 8, b"z" * 8 + b"y" * 8]
-    assert position(padded(words[1]), 16, np.array([0, 16, 32]), padded(b"".join(words))) == 1
+    assert find_linear(padded(words[1]), 16, np.array([0, 16, 32]), padded(b"".join(words))) == 1
 
 
 @kernel
-def found_with_equal_hashes(text, length, slots, offsets, counts, letters):  # type: ignore[no-untyped-def]
+def found_with_equal_hashes(text, length, table):  # type: ignore[no-untyped-def]
     """Insert the first word, look for the second under the same hash."""
     h = np.uint64(12345)
-    insert(text, 0, length, h, np.int64(h & np.uint64(slots.size - 1)), 1, 0, slots, offsets, counts, letters)
-    return find(text, length, length, h, slots, offsets, letters)[0]
+    insert(text, 0, length, h, np.int64(h & np.uint64(table.slots.size - 1)), 1, 0, table)
+    return find(text, length, length, h, table.slots, table.offsets, table.word_bytes)[0]
 
 
 @pytest.mark.parametrize(("text", "entry"), [(b"onetwo", -1), (b"oneone", 0), (b"longer one!longer two!", -1)])
 def test_equal_hashes_do_not_make_equal_words(text: bytes, entry: int) -> None:
-    slots, offsets, counts, letters = (
+    table = TableArrays(
+        SEED,
         np.zeros(8, np.uint64),
         np.zeros(3, np.int64),
         np.zeros(2, np.int64),
         padded(bytes(99)),
     )
-    assert found_with_equal_hashes(padded(text), len(text) // 2, slots, offsets, counts, letters) == entry
+    assert found_with_equal_hashes(padded(text), len(text) // 2, table) == entry

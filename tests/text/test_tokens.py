@@ -3,19 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.text.tokens import first_space, last_space, padded, split
+from neglm_cli.text.tokens import WordSpans, first_space, last_space, padded, split
 from tests.text.reference import sentences, texts
 
 
-def split_all(text: bytes, room: int) -> list[list[bytes]]:
-    """All lines of a text that ends with a newline, through arrays of this size."""
+def split_all(text: bytes, capacity: int) -> list[list[bytes]]:
+    """Split a text that ends with a newline into lines of words, through arrays of this size."""
     array = padded(text)
-    starts, ends, line_ends = np.empty((3, room), np.int64)
+    starts, ends, line_ends = np.empty((3, capacity), np.int64)
     lines: list[list[bytes]] = [[]]
     position = 0
     while position < len(text):
         before = position
-        words, newlines, position = split(array, position, len(text), starts, ends, line_ends)
+        words, newlines, position = split(array, position, len(text), WordSpans(starts, ends, line_ends))
         assert position > before
         line = 0
         for i in range(words + 1):
@@ -30,16 +30,16 @@ def split_all(text: bytes, room: int) -> list[list[bytes]]:
 
 
 @given(texts, st.sampled_from([128, 129, 200, 1024]))
-def test_splits_like_python(text: bytes, room: int) -> None:
+def test_splits_like_python(text: bytes, capacity: int) -> None:
     text += b"\n"
-    assert split_all(text, room) == sentences(text)
+    assert split_all(text, capacity) == sentences(text)
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 127, 128, 129, 1000])
 def test_word_that_ends_with_the_text(length: int) -> None:
     text = b"x" * length
     starts, ends, line_ends = np.empty((3, 128), np.int64)
-    assert split(padded(text), 0, length, starts, ends, line_ends) == (1, 0, length)
+    assert split(padded(text), 0, length, WordSpans(starts, ends, line_ends)) == (1, 0, length)
     assert (starts[0], ends[0]) == (0, length)
 
 
@@ -49,12 +49,12 @@ def test_every_byte_is_a_letter_or_white_space_as_for_python() -> None:
         assert split_all(text, 128) == sentences(text)
 
 
-@pytest.mark.parametrize("behind", [b"x", b"\n"])
-def test_what_lies_behind_the_end_is_not_read_as_text(behind: bytes) -> None:
+@pytest.mark.parametrize("padding", [b"x", b"\n"])
+def test_padding_is_not_read_as_text(padding: bytes) -> None:
     array = padded(b"one")
-    array[3:] = ord(behind)
+    array[3:] = ord(padding)
     starts, ends, line_ends = np.empty((3, 128), np.int64)
-    assert split(array, 0, 3, starts, ends, line_ends) == (1, 0, 3)
+    assert split(array, 0, 3, WordSpans(starts, ends, line_ends)) == (1, 0, 3)
     assert ends[0] == 3
 
 
@@ -69,6 +69,6 @@ def test_first_and_last_space(text: bytes) -> None:
 def test_stops_before_the_array_of_line_ends_is_full() -> None:
     starts, ends = np.empty((2, 128), np.int64)
     guarded = np.full(4096, -7)
-    _, lines, position = split(padded(b"\n" * 1000), 0, 1000, starts, ends, guarded[:128])
+    _, lines, position = split(padded(b"\n" * 1000), 0, 1000, WordSpans(starts, ends, guarded[:128]))
     assert lines == position <= 128
     assert (guarded[128:] == -7).all()

@@ -121,7 +121,7 @@ def test_end_of_line_in_the_text_adds_to_the_same_word(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"<eos> a <eos>\nb\n", directory=workplace)
     assert as_dict(vocabulary) == {b"<eos>": 4, b"<unk>": 1, b"a": 1, b"b": 1}
     assert vocabulary.distinct == 3
-    assert as_dict(build(merge([vocabulary.uncut("v")]))) == as_dict(vocabulary)
+    assert as_dict(build(merge([vocabulary.full_counts("v")]))) == as_dict(vocabulary)
 
 
 def test_totals_that_no_file_can_hold(workplace: Path) -> None:

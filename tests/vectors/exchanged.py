@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.imported import read
 from neglm_cli.vectors.reading import Table
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
@@ -12,7 +12,7 @@ WORDS = [b"the", b"of", "süß".encode(), b"1", b"-", b"a_b", b"nan", b"e5", "�
 
 
 def vectors_of(words: list[bytes], vectors: np.ndarray, counts: list[int] | None = None) -> Vectors:
-    alphabet = Alphabet.of(words, np.array(counts or [1] * len(words)))
+    alphabet = WordIndex.of(words, np.array(counts or [1] * len(words)))
     matrix = np.asarray(vectors, np.float32)
     return Vectors(alphabet, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
 

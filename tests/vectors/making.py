@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
 
 
@@ -15,8 +15,8 @@ def vectors_of(
 ) -> Vectors:
     """Vectors of these words; the first are the most frequent, if there are no counts."""
     matrix = np.array(list(words.values()), np.float32)
-    alphabet = Alphabet.of(words, np.array(counts or range(len(words), 0, -1)))
+    alphabet = WordIndex.of(words, np.array(counts or range(len(words), 0, -1)))
     if contexts is None:
         return Vectors(alphabet, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
-    others = Alphabet.of(contexts, np.arange(len(contexts), 0, -1))
+    others = WordIndex.of(contexts, np.arange(len(contexts), 0, -1))
     return Vectors(alphabet, matrix, others, np.array(list(contexts.values()), np.float32))

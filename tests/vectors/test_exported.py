@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import exported
 from neglm_cli.vectors.forms import Form
 from tests.vectors.exchanged import assert_same_bits, some_vectors
 
 
-def alphabet(*words: bytes) -> Alphabet:
-    return Alphabet.of(words, np.ones(len(words)))
+def alphabet(*words: bytes) -> WordIndex:
+    return WordIndex.of(words, np.ones(len(words)))
 
 
 def test_the_most_frequent() -> None:
-    words = Alphabet.of([b"a", b"b", b"c", b"d"], np.array([2, 5, 2, 9]))
+    words = WordIndex.of([b"a", b"b", b"c", b"d"], np.array([2, 5, 2, 9]))
     vectors = np.arange(8, dtype=np.float32).reshape(4, 2)
     chosen, rows = exported.most_frequent(words, vectors, 3)
     assert list(chosen) == [b"d", b"b", b"a"]

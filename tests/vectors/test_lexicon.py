@@ -1,9 +1,9 @@
 import numpy as np
 
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.lexicon import Lexicon, known
 
-ALPHABET = Alphabet.of([b"rare", b"the", "größe".encode(), b"Cat", b"cat"], np.array([1, 9, 4, 4, 4]))
+ALPHABET = WordIndex.of([b"rare", b"the", "größe".encode(), b"Cat", b"cat"], np.array([1, 9, 4, 4, 4]))
 
 
 def test_restricted_to_the_most_frequent() -> None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text.alphabet import Alphabet
+from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
 
 
 def made(contexts: bool = True) -> Vectors:
     random = np.random.default_rng(1)
-    words = Alphabet.of([b"the", b"cat", "süß".encode(), b"\xff"], np.array([9, 4, 2, 2]))
-    others = Alphabet.of([b"a b", b"c"], np.array([10, 7])) if contexts else NO_CONTEXTS
+    words = WordIndex.of([b"the", b"cat", "süß".encode(), b"\xff"], np.array([9, 4, 2, 2]))
+    others = WordIndex.of([b"a b", b"c"], np.array([10, 7])) if contexts else NO_CONTEXTS
     return Vectors(
         words,
         random.standard_normal((4, 3)).astype(np.float32),
@@ -49,8 +49,8 @@ def test_what_does_not_fit_together(workplace: Path) -> None:
         {"vectors": whole.vectors[:3]},
         {"context_vectors": whole.context_vectors[:1]},
         {"context_vectors": whole.context_vectors[:, :2]},
-        {"words": Alphabet(whole.words.words[:-1], whole.words.offsets, whole.words.counts)},
-        {"contexts": Alphabet(whole.contexts.words, whole.contexts.offsets, np.array([10, 0]))},
+        {"words": WordIndex(whole.words.words[:-1], whole.words.offsets, whole.words.counts)},
+        {"contexts": WordIndex(whole.contexts.words, whole.contexts.offsets, np.array([10, 0]))},
     ):
         Vectors(**{**whole.__dict__, **changed}).save("bad.safetensors")
         with pytest.raises(NeglmError, match="bad.safetensors is damaged: (tensor|`offsets`|`context_counts`) "):

@@ -10,7 +10,7 @@ and get the bits of one process. (A softmax over so many words that it takes a f
 
 import numpy as np
 
-from neglm_cli.scale.ranks import shares
+from neglm_cli.scale.ranks import split_evenly
 
 PARTS = 4
 
@@ -18,10 +18,10 @@ PARTS = 4
 def batch_parts(batch: int, rank: int, processes: int) -> np.ndarray:
     """Those of a process, counted from its first row. Where the parts cannot be divided, its rows are one part."""
     if PARTS % processes:
-        first, last = shares(batch, processes)[rank : rank + 2]
+        first, last = split_evenly(batch, processes)[rank : rank + 2]
         return np.array([0, last - first])
     each = PARTS // processes
-    starts = np.array(shares(batch, PARTS)[rank * each : (rank + 1) * each + 1])
+    starts = np.array(split_evenly(batch, PARTS)[rank * each : (rank + 1) * each + 1])
     return starts - starts[0]
 
 

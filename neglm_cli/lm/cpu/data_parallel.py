@@ -14,7 +14,7 @@ from neglm_cli.lm.cpu.tables import SparseGradients
 from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.parameters import padded
 from neglm_cli.scale.ranks import Ranks
-from neglm_cli.scale.rows import agree_on_rows, spread
+from neglm_cli.scale.rows import scatter_rows, union_of_rows
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.training import Training
@@ -51,13 +51,13 @@ class DataParallel:
         ranks, training, run = self._ranks, self._training, self._training.team.results
         losses = run(training.forward_and_loss, batch, config)
         loss = np.array([sum(loss for loss, _ in losses)])
-        output = ranks.start(self._reduce_output, whole, config)
+        output = ranks.submit(self._reduce_output, whole, config)
         run(training.backward, batch, config)
         inputs = np.unique(whole.inputs).astype(np.int32)
         end = self._layers + len(inputs) * self._embedding
         input_gradients = self._flat[self._layers : end].reshape(len(inputs), self._embedding)
-        spread(inputs, _by_thread(training.embedding_gradients), input_gradients)
-        rest = ranks.start(self._reduce_rest, end, loss)
+        scatter_rows(inputs, _by_thread(training.embedding_gradients), input_gradients)
+        rest = ranks.submit(self._reduce_rest, end, loss)
         outputs, output_gradients = output.result()
         rest.result()
         norms = run(
@@ -67,24 +67,24 @@ class DataParallel:
         return StepResult(float(loss[0]), whole.inputs.size, norms[0])
 
     def _reduce_rest(self, end: int, loss: np.ndarray) -> None:
-        self._ranks.sum(loss)
-        self._ranks.sum(self._flat[:end])
+        self._ranks.allreduce(loss)
+        self._ranks.allreduce(self._flat[:end])
 
     def _reduce_output(self, whole: Minibatch, config: StepConfig) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the output table that any rank has touched, and their gradients."""
         ranks, loss = self._ranks, self._training.loss
         if isinstance(loss, SoftmaxLoss):
-            ranks.sum(loss.dense_gradients.reshape(-1))
+            ranks.allreduce(loss.dense_gradients.reshape(-1))
             return NO_ROWS, self._buffers[1][:0]
         parts = _by_thread(loss.gradients)
         noise = loss.noise_words(config)
         if noise is not None:  # the text and the noise words are known to all ranks
             words = np.unique(np.concatenate([noise.reshape(-1), whole.targets.reshape(-1)]))
         else:
-            words = agree_on_rows(ranks, np.concatenate([own for own, _ in parts]))
+            words = union_of_rows(ranks, np.concatenate([own for own, _ in parts]))
         rows = np.empty((len(words), self._columns), np.float32)
-        spread(words, parts, rows)
-        ranks.sum(rows.reshape(-1))
+        scatter_rows(words, parts, rows)
+        ranks.allreduce(rows.reshape(-1))
         return words, self._padded(1, rows)
 
     def _padded(self, table: int, rows: np.ndarray) -> np.ndarray:

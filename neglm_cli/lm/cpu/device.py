@@ -24,7 +24,7 @@ from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
-from neglm_cli.scale.ranks import ALONE, Ranks, shares
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 
 
 class State(NamedTuple):
@@ -59,12 +59,17 @@ class CpuDevice:
     """A model with its counts, for scoring; `prepare_training` makes the arrays for training, too."""
 
     def __init__(
-        self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, ranks: Ranks = ALONE
+        self,
+        parameters: Parameters,
+        settings: Settings,
+        counts: np.ndarray,
+        end_of_line: int,
+        ranks: Ranks = SINGLE_RANK,
     ) -> None:
         self.shape = parameters.shape
         self.settings = settings
         self._ranks = ranks
-        starts = shares(settings.batch, ranks.size)
+        starts = split_evenly(settings.batch, ranks.size)
         self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
         self._batch = self._rows.stop - self._rows.start
         self._end_of_line = end_of_line

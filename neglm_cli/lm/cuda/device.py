@@ -21,7 +21,7 @@ from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
-from neglm_cli.scale.ranks import ALONE, Ranks, shares
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 
 SAMPLED_ROWS = 64  # of which log Z is looked at while training
 ROWS_AT_ONCE = 4096
@@ -91,12 +91,12 @@ class CudaDevice:
 
     def __init__(
         self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: Gpu,
-        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS, ranks: Ranks = ALONE,
+        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS, ranks: Ranks = SINGLE_RANK,
     ) -> None:  # fmt: skip
         self.shape = parameters.shape
         self.settings = settings
         self._ranks = ranks
-        starts = shares(settings.batch, ranks.size)
+        starts = split_evenly(settings.batch, ranks.size)
         self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
         self._batch = self._rows.stop - self._rows.start
         self.gpu = gpu

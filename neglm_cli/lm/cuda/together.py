@@ -11,7 +11,7 @@ from neglm_cli.lm.cuda.rows import FOUND
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.settings import TOKEN
 from neglm_cli.scale.ranks import Ranks
-from neglm_cli.scale.rows import agree_on_rows
+from neglm_cli.scale.rows import union_of_rows
 
 
 class Touched(NamedTuple):
@@ -38,7 +38,7 @@ class Together:
         gpu = self._gpu
         own = gpu.download(mine.rows)[: int(gpu.download(mine.found)[FOUND])]
         if mode == TOKEN:
-            union = agree_on_rows(self._ranks, own)
+            union = union_of_rows(self._ranks, own)
         else:  # noise words are those of all, and among one's own; with softmax, targets are none of these rows
             text = [whole.inputs.reshape(-1)]
             if len(own) and own.max() >= self._words:
@@ -55,16 +55,16 @@ class Together:
 
     def sum_of(self, number: float) -> float:
         total = np.array([number])
-        self._ranks.sum(total)
+        self._ranks.allreduce(total)
         return float(total[0])
 
     def _sum(self, array: Array) -> None:
-        if self._ranks.reaches_gpus:
+        if self._ranks.cuda_aware:
             self._gpu.synchronize()
-            self._ranks.sum_on_gpu(array)
+            self._ranks.allreduce_gpu(array)
         else:
             host = self._gpu.download(array)
-            self._ranks.sum(host)
+            self._ranks.allreduce(host)
             self._gpu.write(array, host)
 
 

@@ -13,7 +13,7 @@ from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import EPSILON, KINDS, step_rate
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import SHARED, SOFTMAX, Settings
-from neglm_cli.scale.ranks import ALONE, Ranks
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 
 BLOCKS_PER_PROCESSOR = 8
 SUM_BLOCKS = 256
@@ -85,7 +85,7 @@ class Training:
 
     def __init__(
         self, gpu: Gpu, multiplier: Multiplier, network: Network, shape: Shape, settings: Settings, values: Weights,
-        noise: Array, offsets: Array, bias: float, ranks: Ranks = ALONE, batch: int = 0,
+        noise: Array, offsets: Array, bias: float, ranks: Ranks = SINGLE_RANK, batch: int = 0,
     ) -> None:  # fmt: skip
         """With other processes, `batch` is that of all of them."""
         self._whole_batch = batch or settings.batch

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from neglm_cli.lm.cpu.batch_parts import PARTS, batch_parts, part_of_rows
 from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, matmul_transposed
-from neglm_cli.scale.ranks import add_in_pairs, shares
+from neglm_cli.scale.ranks import pairwise_sum, split_evenly
 
 INPUTS = 7
 
@@ -32,18 +32,18 @@ def test_one_two_and_four_processes_get_the_same_bits(batch: int, processes: int
     random = np.random.default_rng(batch)
     a, b = (random.standard_normal((9, batch, width)).astype(np.float32) for width in (INPUTS, PANEL))
     one = summed(a, b, batch_parts(batch, 0, 1))
-    starts = shares(batch, processes)
+    starts = split_evenly(batch, processes)
     each = [
         summed(a[:, first:last], b[:, first:last], batch_parts(batch, rank, processes))
         for rank, (first, last) in enumerate(pairwise(starts))
     ]
-    np.testing.assert_array_equal(add_in_pairs(np.array(each)), one)
+    np.testing.assert_array_equal(pairwise_sum(np.array(each)), one)
     assert (one != summed(a, b, np.array([0, batch]))).any()  # another order has other bits
 
 
 @given(st.integers(1, 100), st.integers(1, 9))
 def test_every_row_has_a_part(batch: int, processes: int) -> None:
-    starts = shares(batch, processes)
+    starts = split_evenly(batch, processes)
     for rank in range(processes):
         parts = batch_parts(batch, rank, processes)
         assert parts[-1] == starts[rank + 1] - starts[rank]
@@ -56,4 +56,4 @@ def test_every_row_has_a_part(batch: int, processes: int) -> None:
 def test_pairs_of_pairs(count: int) -> None:
     """Of 1, 10, 100, … each is there once."""
     powers = np.array([10.0**i for i in range(count)])
-    assert add_in_pairs(powers.copy()[:, None])[0] == pytest.approx(powers.sum())
+    assert pairwise_sum(powers.copy()[:, None])[0] == pytest.approx(powers.sum())

@@ -6,7 +6,7 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.fingerprint import combine
-from neglm_cli.text.remembered import path_from, path_relative_to, reopen
+from neglm_cli.text.provenance import path_from, path_relative_to, reopen
 from neglm_cli.text.vocabulary import Vocabulary
 from tests.text.making import vocabulary_of
 

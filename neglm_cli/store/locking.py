@@ -1,4 +1,4 @@
-"""A file that takes long to make has one maker: a second process is refused before it overwrites anything."""
+"""Exclusive locks on outputs of long jobs: a second process fails before it overwrites anything."""
 
 import fcntl
 import os
@@ -8,20 +8,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store.output import is_place_for_file, write_error
-from neglm_cli.store.replacing import close, is_at
+from neglm_cli.store.atomic import close, is_same_file
+from neglm_cli.store.output import is_regular_output, write_error
 
 
 @contextmanager
-def claimed(path: str) -> Iterator[None]:
-    """Keep others from making this file. The system forgets a claim when its process ends, however it ends."""
-    if not is_place_for_file(path):
+def exclusive(path: str) -> Iterator[None]:
+    """Hold an exclusive lock on an output file. The system releases it when the process ends, even if it is killed."""
+    if not is_regular_output(path):
         yield
         return
     target = Path(os.path.realpath(path))
     lock = target.with_name(f".{target.name}.lock")
     try:
-        descriptor = _locked(lock)
+        descriptor = _open_locked(lock)
     except BlockingIOError as error:
         raise NeglmError(
             f"{shown(path)} is being made by another process: wait for its end, or name another file"
@@ -36,31 +36,31 @@ def claimed(path: str) -> Iterator[None]:
         close(descriptor)
 
 
-def _locked(lock: Path) -> int:
+def _open_locked(lock: Path) -> int:
     while True:
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError:
             if lock.is_symlink():
-                raise _in_the_way(lock) from None
+                raise _obstacle_error(lock) from None
             raise
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size:  # a lock is empty: this is somebody's file
+        if not stat.S_ISREG(status.st_mode) or status.st_size:  # locks are empty: this is another file
             close(descriptor)
-            raise _in_the_way(lock)
+            raise _obstacle_error(lock)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             close(descriptor)
             raise
         except OSError:
-            return descriptor  # a file system without locks: nobody is refused
-        if is_at(descriptor, lock):
+            return descriptor  # a file system without locks
+        if is_same_file(descriptor, lock):
             return descriptor
-        close(descriptor)  # its owner has just removed it
+        close(descriptor)  # its owner has just removed it; try again
 
 
-def _in_the_way(lock: Path) -> NeglmError:
+def _obstacle_error(lock: Path) -> NeglmError:
     return NeglmError(
         f"{shown(str(lock))} is in the way: it is not a lock of neglm's; remove it, or name another output"
     )

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.text import runs as runs_module
-from neglm_cli.text.runs import Runs
+from neglm_cli.text import sorted_runs as runs_module
+from neglm_cli.text.sorted_runs import SortedRuns
 from neglm_cli.text.table import Scratch, WordTable
 from neglm_cli.text.tokens import padded
 from tests.text.reference import counts, texts
 
 
-def spill_all(parts: list[bytes]) -> Runs:
-    runs = Runs()
+def spill_all(parts: list[bytes]) -> SortedRuns:
+    runs = SortedRuns()
     for text in parts:
         table = WordTable()
         table.count_text(padded(text + b"\n"), len(text) + 1, Scratch())
@@ -23,9 +23,9 @@ def spill_all(parts: list[bytes]) -> Runs:
     return runs
 
 
-def merged(runs: Runs) -> list[tuple[bytes, int]]:
-    offsets, totals, letters = runs.merged()
-    data, ends = letters.tobytes(), offsets.tolist()
+def merged(runs: SortedRuns) -> list[tuple[bytes, int]]:
+    offsets, totals, word_bytes = runs.merged()
+    data, ends = word_bytes.tobytes(), offsets.tolist()
     return [(data[ends[i] : ends[i + 1]], int(totals[i])) for i in range(len(totals))]
 
 

@@ -1,8 +1,8 @@
-"""New files under temporary names beside their targets, and the renames that put them in place.
+"""Atomic replacement of files: temporary files in the directories of their targets, and the renames that commit them.
 
 A temporary file has a random name, `.NAME.TOKEN.incomplete`, is created by this process (never opened through a link),
-and is locked while its writer lives. So the next writer of the same target knows what a killed one has left, and
-removes it. Where the file system has no locks, nothing is removed.
+and is locked while its writer lives. The next writer of the same target removes unlocked ones, which killed processes
+have left. On file systems without locks, nothing is removed.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ TOKEN_BYTES = 8
 
 
 class NamedFile(io.FileIO):
-    """An unbuffered file whose write errors carry the name that the user gave the output."""
+    """An unbuffered file whose write errors carry the path that the user gave."""
 
     def __init__(self, descriptor: int, mode: str, label: str) -> None:
         super().__init__(descriptor, mode)
@@ -44,13 +44,13 @@ def _blamed_on(name: str) -> Iterator[None]:
 
 
 class Replacement:
-    """A new file beside its target. `place` renames it; `close` removes it if it has not been renamed."""
+    """A temporary file in the directory of its target. `commit` renames it; `close` removes it otherwise."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.target = Path(os.path.realpath(name))  # a symbolic link stays one
-        remove_abandoned(self.target.parent, INCOMPLETE, self.target.name)
-        self.path, descriptor = _created(self.target)
+        self.target = Path(os.path.realpath(name))  # symbolic links are kept
+        remove_stale(self.target.parent, INCOMPLETE, self.target.name)
+        self.path, descriptor = _create_locked(self.target)
         raw = NamedFile(descriptor, "w", name)
         try:
             self.file = io.BufferedWriter(raw)
@@ -64,7 +64,7 @@ class Replacement:
             raise
 
     def finish(self) -> None:
-        """Write everything to the disk."""
+        """Flush to disk."""
         self.file.flush()
         with _blamed_on(self.name):
             os.fsync(self.file.fileno())
@@ -81,49 +81,49 @@ class Replacement:
         with suppress(OSError):
             os.unlink(self.path)
         with suppress(OSError):
-            self.file.close()  # after the unlink: until then the lock keeps others from removing the file
+            self.file.close()  # after the unlink: the lock protects the file until then
 
 
-def place(replacements: Sequence[Replacement]) -> None:
-    """Rename finished files to their targets: all of them, or none."""
+def commit(replacements: Sequence[Replacement]) -> None:
+    """Rename finished files to their targets, all or none."""
     if len(replacements) == 1:
         replacements[0].rename()
     else:
-        _place_together(replacements)
+        _commit_all(replacements)
     for directory in {replacement.target.parent for replacement in replacements}:
-        sync_directory(directory)
+        fsync_directory(directory)
     for replacement in replacements:
-        remove_abandoned(replacement.target.parent, REPLACED, replacement.target.name)
+        remove_stale(replacement.target.parent, REPLACED, replacement.target.name)
 
 
-def _place_together(replacements: Sequence[Replacement]) -> None:
-    """Move the old files aside, then rename the new ones; if a rename fails, undo those before it.
+def _commit_all(replacements: Sequence[Replacement]) -> None:
+    """Move the old files aside, then rename the new ones; roll back if a rename fails.
 
-    Several renames cannot be atomic. In this order a process that is killed between two of them leaves a name without
-    a file, which every reader notices, but never a new file beside an old one.
+    Several renames cannot be atomic. In this order, a process killed between two of them leaves a missing file, which
+    every reader notices, but never a mix of new and old files.
     """
     aside = {
-        replacement: _beside(replacement.target, REPLACED)
+        replacement: _temporary_path(replacement.target, REPLACED)
         for replacement in replacements
         if os.path.lexists(replacement.target)
     }
     with ExitStack() as locks:
         try:
             for replacement, path in aside.items():
-                _hold(replacement.target, locks)
+                _lock_shared(replacement.target, locks)
                 replacement.move_old(path)
             for replacement in replacements:
                 replacement.rename()
         except BaseException as error:
-            _undo(replacements, aside, error)
+            _roll_back(replacements, aside, error)
             raise
         for path in aside.values():
             with suppress(OSError):
                 os.unlink(path)
 
 
-def _undo(replacements: Sequence[Replacement], aside: dict[Replacement, Path], cause: BaseException) -> None:
-    """Put the old files back. What was done is read from the disk: a signal may have come right after a rename."""
+def _roll_back(replacements: Sequence[Replacement], aside: dict[Replacement, Path], cause: BaseException) -> None:
+    """Restore the old files. The disk tells which renames were done: a signal may have come right after one."""
     left = []
     for replacement in replacements:
         old = aside.get(replacement)
@@ -141,8 +141,8 @@ def _undo(replacements: Sequence[Replacement], aside: dict[Replacement, Path], c
         raise NeglmError(f"cannot write {name}: {reason}; and undoing it failed: {', '.join(left)}") from cause
 
 
-def remove_abandoned(directory: Path, ending: str, name: str | None = None) -> None:
-    """Remove the temporary files of writers that are gone: those of one target, or all in the directory."""
+def remove_stale(directory: Path, ending: str, name: str | None = None) -> None:
+    """Remove the temporary files of dead writers, for one target or all in the directory."""
     target = ".+" if name is None else re.escape(name)
     pattern = re.compile(rf"\.{target}\.[0-9a-f]{{{2 * TOKEN_BYTES}}}\.{ending}", re.DOTALL)
     with suppress(OSError):
@@ -152,14 +152,14 @@ def remove_abandoned(directory: Path, ending: str, name: str | None = None) -> N
 
 
 def remove_unlocked(path: Path) -> bool:
-    """Remove a regular file that no process has locked. Returns whether it was removed."""
+    """Remove a regular file unless a process has locked it. Return True if it was removed."""
     try:
-        descriptor = _opened_for_lock(path)
+        descriptor = _open_for_lock(path)
     except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not is_at(descriptor, path):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not is_same_file(descriptor, path):
             return False
         os.unlink(path)
         return True
@@ -169,8 +169,8 @@ def remove_unlocked(path: Path) -> bool:
         close(descriptor)
 
 
-def _opened_for_lock(path: Path) -> int:
-    """Some file systems lock exclusively only what is open for writing; a read-only file is not."""
+def _open_for_lock(path: Path) -> int:
+    """Open a file to lock it: for writing if possible, which some file systems require for exclusive locks."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         return os.open(path, os.O_RDWR | flags)
@@ -178,21 +178,21 @@ def _opened_for_lock(path: Path) -> int:
         return os.open(path, os.O_RDONLY | flags)
 
 
-def is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one of this name."""
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Return True if the path still refers to the open file."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
     return False
 
 
 def close(descriptor: int) -> None:
-    """Close a file that nothing depends on any more."""
+    """Close a descriptor, ignoring errors."""
     with suppress(OSError):
         os.close(descriptor)
 
 
-def sync_directory(directory: Path) -> None:
-    """Make renames durable; not every system can open a directory."""
+def fsync_directory(directory: Path) -> None:
+    """Make renames durable, where the system can open directories."""
     with suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:
@@ -201,28 +201,28 @@ def sync_directory(directory: Path) -> None:
             close(descriptor)
 
 
-def _beside(target: Path, ending: str) -> Path:
+def _temporary_path(target: Path, ending: str) -> Path:
     return target.with_name(f".{target.name}.{os.urandom(TOKEN_BYTES).hex()}.{ending}")
 
 
-def _created(target: Path) -> tuple[Path, int]:
-    """A new, locked, empty file beside the target."""
+def _create_locked(target: Path) -> tuple[Path, int]:
+    """Create and lock an empty temporary file for the target."""
     while True:
-        path = _beside(target, INCOMPLETE)
+        path = _temporary_path(target, INCOMPLETE)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with suppress(OSError):  # a file system without locks
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # another process took it for abandoned before it was locked
+            except BlockingIOError:  # another process considered it stale before it was locked
                 close(descriptor)
                 continue
-        if is_at(descriptor, path):
+        if is_same_file(descriptor, path):
             return path, descriptor
         close(descriptor)
 
 
-def _hold(path: Path, locks: ExitStack) -> None:
-    """Lock a file that is to be moved aside, so that nobody takes it for abandoned."""
+def _lock_shared(path: Path, locks: ExitStack) -> None:
+    """Lock a file before it is moved aside, so that no process considers it stale."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         locks.callback(close, descriptor)

@@ -1,4 +1,4 @@
-"""A file that is being made has one maker."""
+"""Exclusive locks on outputs."""
 
 import os
 import signal
@@ -9,39 +9,42 @@ from pathlib import Path
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store.claim import claimed
+from neglm_cli.store.locking import exclusive
 
-HOLD = "import sys\nfrom neglm_cli.store.claim import claimed\nwith claimed('model'):\n    print(flush=True)\n    {}\n"
+HOLD = (
+    "import sys\nfrom neglm_cli.store.locking import exclusive\n"
+    "with exclusive('model'):\n    print(flush=True)\n    {}\n"
+)
 
 
 def another_process(then: str) -> "subprocess.Popen[bytes]":
-    """It has claimed the model, and does something then."""
+    """Start a process that locks the model, then runs these statements."""
     process = subprocess.Popen([sys.executable, "-c", HOLD.format(then)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"\n"
     return process
 
 
-def test_a_second_maker_is_refused_until_the_first_has_ended(workplace: Path) -> None:
+def test_a_second_process_is_refused_until_the_first_has_ended(workplace: Path) -> None:
     with another_process("sys.stdin.read()") as process:
         Path("link").symlink_to("model")
         for name in ("model", "./model", "link"):
-            with pytest.raises(NeglmError, match=f"{name} is being made by another process"), claimed(name):
+            with pytest.raises(NeglmError, match=f"{name} is being made by another process"), exclusive(name):
                 pass
-        with claimed("other"):
+        with exclusive("other"):
             pass
     assert process.returncode == 0
-    with claimed("model"):
+    with exclusive("model"):
         pass
     assert os.listdir() == ["link"]
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "sys.exit(3)", "1 / 0"])
-def test_a_claim_ends_with_its_process(workplace: Path, end: str) -> None:
+def test_a_lock_ends_with_its_process(workplace: Path, end: str) -> None:
     with another_process(f"import os; sys.stderr.close(); {end}") as process:
         pass
     assert process.returncode in (-signal.SIGKILL, 3, 1)
-    with claimed("model"):
+    with exclusive("model"):
         pass
     assert os.listdir() == []
 
@@ -62,10 +65,10 @@ def test_who_finds_a_lock_that_is_just_removed_takes_a_new_one(
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with claimed("model"):
+    with exclusive("model"):
         assert len(calls) == 2
         assert lock.exists()
-        with pytest.raises(NeglmError), claimed("model"):
+        with pytest.raises(NeglmError), exclusive("model"):
             pass
         assert lock.exists()
     assert os.listdir() == []
@@ -76,19 +79,19 @@ def test_a_file_system_without_locks_refuses_nobody(workplace: Path, monkeypatch
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", none)
-    with claimed("model"), claimed("model"):
+    with exclusive("model"), exclusive("model"):
         pass
     assert os.listdir() == []
 
 
 def test_what_is_no_file_has_no_lock(workplace: Path) -> None:
     for name in ("-", "/dev/stdout", "/dev/null"):
-        with claimed(name), claimed(name):
+        with exclusive(name), exclusive(name):
             assert os.listdir() == []
 
 
 def test_a_directory_that_is_not_there(workplace: Path) -> None:
-    with pytest.raises(NeglmError, match="cannot write none/model"), claimed("none/model"):
+    with pytest.raises(NeglmError, match="cannot write none/model"), exclusive("none/model"):
         pass
 
 
@@ -109,7 +112,7 @@ def test_a_lock_is_an_empty_regular_file(workplace: Path, kind: str) -> None:
         case "text":
             os.link(text, lock)
     before = os.lstat(lock)
-    with pytest.raises(NeglmError, match=r"\.model\.lock is in the way|Is a directory"), claimed("model"):
+    with pytest.raises(NeglmError, match=r"\.model\.lock is in the way|Is a directory"), exclusive("model"):
         pass
     assert os.path.samestat(before, os.lstat(lock))
     assert text.read_bytes() == b"precious"

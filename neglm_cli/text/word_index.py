@@ -1,4 +1,4 @@
-"""An alphabet: words in a fixed order, each with its count. A word's place is its id."""
+"""A word index: words with ids and counts. A word's position in the list is its id."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,22 +13,24 @@ from neglm_cli.text.tokens import padded
 
 
 @dataclass(frozen=True, eq=False)
-class Alphabet:
-    words: np.ndarray  # uint8 (W,): the words' bytes, one after the other
+class WordIndex:
+    """V words and their counts, looked up by id or by word."""
+
+    words: np.ndarray  # uint8 (B,): the words' bytes, concatenated
     offsets: np.ndarray  # int64 (V+1,): word i is words[offsets[i]:offsets[i+1]]
     counts: np.ndarray  # int64 (V,)
 
     @staticmethod
-    def of(words: Iterable[bytes], counts: np.ndarray) -> "Alphabet":
-        """The alphabet of these words, in this order."""
+    def of(words: Iterable[bytes], counts: np.ndarray) -> "WordIndex":
+        """Index these words, in this order."""
         listed = list(words)
         offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
-        return Alphabet(np.frombuffer(b"".join(listed), np.uint8), offsets, np.asarray(counts, np.int64))
+        return WordIndex(np.frombuffer(b"".join(listed), np.uint8), offsets, np.asarray(counts, np.int64))
 
     @staticmethod
-    def from_stored(stored: Stored, prefix: str = "") -> "Alphabet":
-        """The words of a file, or with the prefix `context_` its contexts."""
-        return Alphabet(*(stored.tensors[prefix + name] for name in ("words", "offsets", "counts")))
+    def from_stored(stored: Stored, prefix: str = "") -> "WordIndex":
+        """Return the words of a file, or with the prefix `context_` its contexts."""
+        return WordIndex(*(stored.tensors[prefix + name] for name in ("words", "offsets", "counts")))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -42,18 +44,18 @@ class Alphabet:
 
     @cached_property
     def table(self) -> WordTable:
-        """A hash table of the words: entry numbers are ids."""
+        """A hash table of the words, whose entry numbers are the ids."""
         table = WordTable()
         table.add_words(self.offsets, self.counts, padded(self.words.data))
         return table
 
     def id(self, word: bytes) -> int:
-        """The id of a word, -1 if it is not among them."""
+        """Return the id of a word, -1 if it is unknown."""
         return self.table.entry(word)
 
     @cached_property
     def identity(self) -> str:
-        """Names the words and their order, and so what every id means."""
+        """A digest of the words and their order: equal for word indexes with the same ids."""
         digest = xxhash.xxh3_128(self.offsets.data)
         digest.update(self.words.data)
         return digest.hexdigest()

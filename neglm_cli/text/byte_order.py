@@ -1,4 +1,4 @@
-"""Sorting words: by their bytes, as Python compares `bytes`."""
+"""Sorting words by their bytes, in the order of Python's `bytes`."""
 
 import numpy as np
 
@@ -11,24 +11,24 @@ EVEN_PAIRS = np.uint64(0x0000FFFF0000FFFF)
 
 @inlined
 def big_endian(word):
-    """The same 8 bytes, the first one most significant: integers then compare like the bytes."""
+    """Swap the bytes of a word, the first one to most significant, so that integers compare like the bytes."""
     word = (word & EVEN_BYTES) << np.uint64(8) | (word >> np.uint64(8)) & EVEN_BYTES
     word = (word & EVEN_PAIRS) << np.uint64(16) | (word >> np.uint64(16)) & EVEN_PAIRS
     return word << np.uint64(32) | word >> np.uint64(32)
 
 
 @inlined
-def compare(letters, i, i_length, j, j_length):
-    """Negative, zero or positive, as letters[i:i+i_length] is less than, equal to or greater than the other word."""
+def compare(word_bytes, i, i_length, j, j_length):
+    """Compare the words at i and j: negative, zero or positive if the first is less than, equal to or greater."""
     common = min(i_length, j_length)
     step = 0
     while step + 8 <= common:
-        a, b = load64(letters, i + step), load64(letters, j + step)
+        a, b = load64(word_bytes, i + step), load64(word_bytes, j + step)
         if a != b:
             return -1 if big_endian(a) < big_endian(b) else 1
         step += 8
     while step < common:
-        a, b = letters[i + step], letters[j + step]
+        a, b = word_bytes[i + step], word_bytes[j + step]
         if a != b:
             return -1 if a < b else 1
         step += 1
@@ -36,13 +36,13 @@ def compare(letters, i, i_length, j, j_length):
 
 
 @kernel
-def prefixes(entries, offsets, letters):
-    """The first 8 bytes of each of these words as a number that sorts like them; short words are filled with zeros."""
+def prefixes(entries, offsets, word_bytes):
+    """Return the first 8 bytes of each entry as an integer with the same order; short words are padded with zeros."""
     keys = np.empty(entries.size, np.uint64)
     for i in range(entries.size):
         start = offsets[entries[i]]
         length = offsets[entries[i] + 1] - start
-        key = big_endian(load64(letters, start))
+        key = big_endian(load64(word_bytes, start))
         if length < 8:
             unused = np.uint64(64 - 8 * length)
             key = (key >> unused) << unused if length else np.uint64(0)
@@ -51,15 +51,15 @@ def prefixes(entries, offsets, letters):
 
 
 @kernel
-def sort_ties(order, keys, offsets, letters):
-    """Sort the stretches of `order` with equal keys (keys[i] is that of order[i]) by whole words.
+def sort_ties(order, keys, offsets, word_bytes):
+    """Sort entries with equal keys by whole words; keys[i] is the key of order[i], ascending.
 
-    Merge sort: where many words share a beginning, a stretch is long.
+    A merge sort, because many words may share a prefix.
     """
-    longest = stretch = 1
+    longest = ties = 1
     for i in range(1, order.size):
-        stretch = stretch + 1 if keys[i] == keys[i - 1] else 1
-        longest = max(longest, stretch)
+        ties = ties + 1 if keys[i] == keys[i - 1] else 1
+        longest = max(longest, ties)
     scratch = np.empty(longest, order.dtype)
     first = 0
     while first < order.size:
@@ -75,7 +75,7 @@ def sort_ties(order, keys, offsets, letters):
                     take_left = j == right
                     if i < middle and j < right:
                         a, b = order[i], order[j]
-                        take_left = compare(letters, offsets[a], offsets[a + 1] - offsets[a],
+                        take_left = compare(word_bytes, offsets[a], offsets[a + 1] - offsets[a],
                                             offsets[b], offsets[b + 1] - offsets[b]) <= 0  # fmt: skip
                     if take_left:
                         scratch[k - first] = order[i]
@@ -88,23 +88,23 @@ def sort_ties(order, keys, offsets, letters):
         first = last
 
 
-def byte_order(entries: np.ndarray, offsets: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """These entries in the order of their words' bytes."""
-    keys = prefixes(entries, offsets, letters)
+def sort_by_bytes(entries: np.ndarray, offsets: np.ndarray, word_bytes: np.ndarray) -> np.ndarray:
+    """Return the entries sorted by their words' bytes."""
+    keys = prefixes(entries, offsets, word_bytes)
     order = np.argsort(keys)
     keys = keys[order]
     entries = entries[order]
-    sort_ties(entries, keys, offsets, letters)
+    sort_ties(entries, keys, offsets, word_bytes)
     return entries
 
 
 @kernel
-def gather(order, offsets, letters, new_offsets, new_letters):
-    """Copy the words, in this order, to new arrays."""
+def gather_words(order, offsets, word_bytes, new_offsets, new_word_bytes):
+    """Copy words to new arrays, in this order."""
     end = 0
     new_offsets[0] = 0
     for i in range(order.size):
         start, stop = offsets[order[i]], offsets[order[i] + 1]
-        new_letters[end : end + stop - start] = letters[start:stop]
+        new_word_bytes[end : end + stop - start] = word_bytes[start:stop]
         end += stop - start
         new_offsets[i + 1] = end

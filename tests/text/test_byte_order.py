@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.text.order import byte_order, gather
+from neglm_cli.text.byte_order import gather_words, sort_by_bytes
 from neglm_cli.text.tokens import padded
 
 # Beginnings of eight bytes and more that many words share, and zero bytes, which look like the filling of short words.
@@ -25,28 +25,28 @@ def arrays(words: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 @given(words)
 def test_sorts_as_python_does(words: list[bytes]) -> None:
-    order = byte_order(np.arange(len(words)), *arrays(words))
+    order = sort_by_bytes(np.arange(len(words)), *arrays(words))
     assert [words[i] for i in order] == sorted(words)
 
 
 def test_sorts_a_selection_only() -> None:
     words = [b"pear", b"apple", b"fig", b"date"]
-    assert byte_order(np.array([0, 2, 3]), *arrays(words)).tolist() == [3, 2, 0]
+    assert sort_by_bytes(np.array([0, 2, 3]), *arrays(words)).tolist() == [3, 2, 0]
 
 
-def test_a_long_stretch_with_one_beginning() -> None:
+def test_many_words_with_a_common_prefix() -> None:
     words = [b"the same beginning %d" % i for i in range(20_000)]
-    order = byte_order(np.arange(len(words)), *arrays(words))
+    order = sort_by_bytes(np.arange(len(words)), *arrays(words))
     assert [words[i] for i in order] == sorted(words)
 
 
 @given(words, st.randoms())
 def test_gathers_in_any_order(words: list[bytes], random: "np.random.RandomState") -> None:
-    offsets, letters = arrays(words)
+    offsets, word_bytes = arrays(words)
     order = np.arange(len(words))
     random.shuffle(order)
-    new_offsets, new_letters = np.empty(len(words) + 1, np.int64), np.empty(len(letters), np.uint8)
-    gather(order, offsets, letters, new_offsets, new_letters)
+    new_offsets, new_word_bytes = np.empty(len(words) + 1, np.int64), np.empty(len(word_bytes), np.uint8)
+    gather_words(order, offsets, word_bytes, new_offsets, new_word_bytes)
     joined = b"".join(words[i] for i in order)
-    assert new_letters[: len(joined)].tobytes() == joined
+    assert new_word_bytes[: len(joined)].tobytes() == joined
     assert new_offsets.tolist() == np.cumsum([0, *(len(words[i]) for i in order)]).tolist()

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.text.bigrams import HALF, Run
-from neglm_cli.text.joining import LINE_END, UNKNOWN_WORD, Joiner, Joins, Scribe, glued_words
+from neglm_cli.text.bigrams import HALF, PairCounts
+from neglm_cli.text.phrase_joining import LINE_END, UNKNOWN_WORD, PhraseJoiner, PhrasePairs, PhraseWriter, joined_words
 from neglm_cli.text.tokens import padded
 
 FIRST_PHRASE = 10
@@ -11,18 +11,18 @@ streams = st.lists(st.lists(st.sampled_from([0, 1, 2, 3, UNKNOWN_WORD, LINE_END]
 pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True)
 
 
-def made(pairs: list[tuple[int, int]]) -> Joins:
+def made(pairs: list[tuple[int, int]]) -> PhrasePairs:
     keys = np.array([first << int(HALF) | second for first, second in sorted(pairs)], np.uint64)
     joined = np.arange(FIRST_PHRASE, FIRST_PHRASE + len(keys), dtype=np.int32)
-    return Joins.of(Run(keys, np.ones(len(keys), np.int64)), joined)
+    return PhrasePairs.of(PairCounts(keys, np.ones(len(keys), np.int64)), joined)
 
 
 @given(streams, pairs)
-def test_joins_from_left_to_right_wherever_pieces_end(pieces: list[list[int]], pairs: list[tuple[int, int]]) -> None:
-    joiner = Joiner(made(pairs))
-    written = [number for piece in [*pieces, [LINE_END]] for number in joiner.join(np.array(piece, np.int32)).tolist()]
+def test_joins_from_left_to_right_wherever_pieces_end(chunks: list[list[int]], pairs: list[tuple[int, int]]) -> None:
+    joiner = PhraseJoiner(made(pairs))
+    written = [number for chunk in [*chunks, [LINE_END]] for number in joiner.join(np.array(chunk, np.int32)).tolist()]
 
-    whole = [number for piece in pieces for number in piece] + [LINE_END]
+    whole = [number for chunk in chunks for number in chunk] + [LINE_END]
     expected: list[int] = []
     times = [0] * len(pairs)
     while whole:
@@ -41,7 +41,7 @@ def test_joins_from_left_to_right_wherever_pieces_end(pieces: list[list[int]], p
 def test_a_table_of_many_pairs() -> None:
     """Keys that differ in few bits share slots; all are found, and no others."""
     many = [(first, second) for first in range(0, 4_000, 40) for second in range(0, 4_000, 40)]
-    joiner = Joiner(made(many))
+    joiner = PhraseJoiner(made(many))
     stream = np.array([number for pair in many for number in (*pair, LINE_END)], np.int32)
     joined = joiner.join(stream).tolist()
     assert joined[::2] == list(range(FIRST_PHRASE, FIRST_PHRASE + len(many)))
@@ -52,28 +52,28 @@ def test_a_table_of_many_pairs() -> None:
 def test_words_that_are_glued() -> None:
     sizes = np.array([1, 2, 3], np.int32)
     stream = np.array([0, 2, LINE_END, UNKNOWN_WORD, 1, LINE_END], np.int32)
-    assert glued_words(stream, sizes).tolist() == [False, False, True, True, False, False, True]
+    assert joined_words(stream, sizes).tolist() == [False, False, True, True, False, False, True]
 
 
 def test_white_space_waits_for_the_next_block() -> None:
-    scribe = Scribe(b"--")
+    writer = PhraseWriter(b"--")
 
-    def write(text: bytes, *glued: bool) -> bytes:
-        return b"".join(scribe.write(padded(text), len(text), np.array(glued, np.bool_)))
+    def write(text: bytes, *joined: bool) -> bytes:
+        return b"".join(writer.write(padded(text), len(text), np.array(joined, np.bool_)))
 
     assert write(b"  new \t", False) == b"  new"
     assert write(b" ") == b""
     assert write(b"\v york  city ", True, True) == b"--york--city"
     assert write(b" \n to", False) == b"  \n to"
-    assert scribe.space == b""
+    assert writer.space == b""
 
 
 def test_empty_lines_do_not_gather_in_memory() -> None:
     """Many blocks of nothing but ends of line, as of a text that was made to be decompressed."""
-    scribe, nothing = Scribe(b"_"), np.empty(0, np.bool_)
+    writer, nothing = PhraseWriter(b"_"), np.empty(0, np.bool_)
     block = padded(b" \n" * 500)
     written = b""
     for _ in range(20):
-        written += b"".join(scribe.write(block, 1000, nothing))
-        assert len(scribe.space) <= 2
-    assert written + scribe.space == b" \n" * 10_000
+        written += b"".join(writer.write(block, 1000, nothing))
+        assert len(writer.space) <= 2
+    assert written + writer.space == b" \n" * 10_000
