@@ -8,7 +8,7 @@ import numpy as np
 
 from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, table
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store import container
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.remembered import path_from, path_relative_to

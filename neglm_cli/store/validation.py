@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.store.options import MOMENTS
+from neglm_cli.settings.train_lm import MOMENTS
 from neglm_cli.store.rules import SchemaError, quoted
 from neglm_cli.store.schema import AT_LEAST_ONE, COMMON_FIELDS, KINDS, Field, Kind, tensors_of
 from neglm_cli.store.wordlists import check_words, position, total

@@ -13,12 +13,12 @@ from neglm_cli.lm.alignment import align
 from neglm_cli.lm.cpu.batch_parts import PARTS
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.scale.agreement import at_first, check_same, from_first
 from neglm_cli.scale.launch import start
 from neglm_cli.scale.ranks import ALONE, Ranks, shares
 from neglm_cli.scale.rows import agree_on_rows
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, counts, minibatch, parameters
 from tests.lm.test_device import VARIANTS, WORDS, compare
 
