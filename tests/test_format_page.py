@@ -23,9 +23,9 @@ from neglm_cli.lm import reference
 from neglm_cli.lm.cpu.optimizer import Moments, Update, update_range
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.optimizers import KINDS, step_rate
-from neglm_cli.lm.settings import Settings
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
+from neglm_cli.settings.train_lm import Settings
 from tests.conftest import Neglm, one_sentence
 from tests.lm import making
 from tests.sgns.making import some_text

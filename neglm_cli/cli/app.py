@@ -10,6 +10,7 @@ import typer
 
 from neglm_cli import __version__
 from neglm_cli.cli.commands import Group, escaped, spreading
+from neglm_cli.cli.settings_options import with_options
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
 DESCRIPTION = (
@@ -63,14 +64,17 @@ def neglm(
 
 
 def subcommand(
-    name: str, *examples: tuple[str, str], spread: tuple[str, ...] = ()
+    name: str, *examples: tuple[str, str], spread: tuple[str, ...] = (), settings: type | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function to the application. A reader that closes the pipe (`neglm … | head`) ends it silently.
 
     Options in `spread` take all values that follow them: `--similarity a b` is `--similarity a --similarity b`.
+    settings: a dataclass of declared settings, each of which becomes an option.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        if settings is not None:
+            function = with_options(function, settings)
         shown = tuple(Example(*example) for example in examples)
         page = Subcommand(name, function, _paragraphs(function), shown, spread)
         SUBCOMMANDS.append(page)

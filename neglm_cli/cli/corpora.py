@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -170,7 +170,7 @@ def open_named_or_remembered(
     return opened
 
 
-def refuse_changes(started: Any, given: dict[str, Any], free: tuple[str, ...] = ()) -> None:
+def refuse_changes(started: Any, given: dict[str, Any], free: Sequence[str] = ()) -> None:
     """A training goes on as it was started; `free` are options that may change on the way."""
     for name, value in given.items():
         if getattr(started, name) != value and name not in free:

@@ -11,9 +11,9 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import END_OF_LINE, Check, Task, described, processor_checks
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu

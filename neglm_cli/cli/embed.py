@@ -1,7 +1,7 @@
 """`neglm embed`: word vectors from text, or vectors for both sides of any table of pairs."""
 
 from contextlib import ExitStack
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,6 @@ from neglm_cli.cli.embed_jobs import (
 from neglm_cli.cli.embed_run import Run, as_text, train_exactly
 from neglm_cli.cli.options import (
     INPUT,
-    MODEL,
     OUTPUT,
     RUNTIME,
     TRAINING,
@@ -27,15 +26,14 @@ from neglm_cli.cli.options import (
     Debug,
     Json,
     Quiet,
-    Threads,
     TrainingCorpus,
     VocabularyFile,
-    noise_alpha_option,
     one_blas_thread,
 )
 from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.embed import Settings
 from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
@@ -56,20 +54,11 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm embed --deterministic --seed 7", "The same bytes at every run, on as many threads as you like."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
     ("neglm embed --pairs small.tsv --exact --objective cond", "All of a small table, to convergence: log p(y|x)."),
+    settings=Settings,
 )
 def embed(
     corpus: TrainingCorpus = None,
     vocab: VocabularyFile = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Leave out words that occur fewer than N times.",
-            show_default="5; with --pairs 1",
-            metavar="N",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
     pairs: Annotated[
         str | None,
         typer.Option(
@@ -88,111 +77,7 @@ def embed(
         ),
     ] = None,
     cache: Cache = True,
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Dimensions of a vector.", show_default="100", metavar="N", rich_help_panel=MODEL),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            help="Words to either side of a word that are its contexts, at most; each window draws its own reach "
-            "from 1 to this.",
-            show_default="5",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k",
-            "--negative",
-            min=1,
-            max=1000,
-            help="Noise words per pair; 2 to 20 are useful.",
-            show_default="5",
-            metavar="N",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Thin out words whose share of the text is above T; 0 for none. Useful: 1e-5 to 1e-3.",
-            show_default="0.001",
-            metavar="T",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    noise_alpha: Annotated[
-        float | None,
-        noise_alpha_option(
-            "Draw noise words in proportion to count^ALPHA: 1 as frequent as they are, 0 all alike.",
-            "0.75; with --pairs 1",
-        ),
-    ] = None,
-    objective: Annotated[
-        Literal["pmi", "cond"] | None,
-        typer.Option(
-            help="What the product of two vectors approximates: pmi, the shifted PMI, as in word2vec; or cond, "
-            "log p(y|x).",
-            show_default="pmi",
-            metavar="NAME",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            "--iter",
-            min=1,
-            help="How often to go through the text.",
-            show_default="5",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(
-            help="Learning rate at the start; it falls linearly to a ten-thousandth. (word2vec's -alpha.)",
-            show_default="0.025",
-            metavar="RATE",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="With --pairs: maximise the whole objective, without sampling, to convergence. For tables of up to "
-            "25 million cells.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = False,
-    deterministic: Annotated[
-        bool,
-        typer.Option(
-            "--deterministic",
-            help="The same bytes at every run with the same --seed and --threads.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=2**63 - 1,
-            help="Of all random numbers.",
-            show_default="1",
-            metavar="N",
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
+    given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     alpha: Annotated[
         float | None, typer.Option(hidden=True, callback=_refuse_alpha, help="Refused.", rich_help_panel=TRAINING)
     ] = None,
@@ -220,7 +105,6 @@ def embed(
         ),
     ] = 60,
     json: Json = False,
-    threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -242,12 +126,6 @@ def embed(
     Threads work without locks, so two runs differ a little. With --deterministic they do not: each thread has
     dimensions of its own.
     """
-    given = {
-        "size": size, "window": window, "k": k, "sample": sample, "noise_alpha": noise_alpha, "min_count": min_count,
-        "epochs": epochs, "lr": lr, "objective": objective, "seed": seed, "exact": exact or None,
-        "deterministic": deterministic or None, "threads": threads,
-    }  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
     _check_usage(given, corpus or [], vocab, pairs, init, resume, output)
     check_writable(output)
     one_blas_thread()
@@ -279,10 +157,6 @@ def _check_usage(
     given: dict[str, Any], corpus: list[str], vocab: str | None, pairs: str | None, init: str | None, resume: bool,
     output: str,
 ) -> None:  # fmt: skip
-    if "lr" in given and not 0 < given["lr"] < float("inf"):
-        raise typer.BadParameter(f"--lr {given['lr']:g} is not a learning rate: it must be more than 0.")
-    if not given.get("sample", 0) < float("inf"):
-        raise typer.BadParameter("--sample must be a finite number.")
     if pairs is not None:
         for name in ("window", "sample"):
             if name in given:

@@ -21,8 +21,8 @@ from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 
 if TYPE_CHECKING:
+    from neglm_cli.settings.embed import Settings
     from neglm_cli.sgns.job import Job
-    from neglm_cli.sgns.settings import Settings
     from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.pairs import Pairs
     from neglm_cli.text.word_index import WordIndex
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(given: dict[str, Any], pairs: bool) -> "Settings":
-    from neglm_cli.sgns.settings import PAIRS_DEFAULTS, Settings
+    from neglm_cli.settings.embed import PAIRS_DEFAULTS, Settings
 
     return Settings(**({**PAIRS_DEFAULTS} if pairs else {}) | given | {"threads": thread_count(given.get("threads"))})
 
@@ -102,8 +102,8 @@ def start_from(job: "Job", given: "Vectors", path: str) -> None:
 
 
 def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: str | None, cache: bool) -> "Job":
+    from neglm_cli.settings.embed import Settings
     from neglm_cli.sgns.job import go_on, pairs_job
-    from neglm_cli.sgns.settings import Settings
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.provenance import reopen
     from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors

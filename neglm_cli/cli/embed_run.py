@@ -15,8 +15,8 @@ from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
+    from neglm_cli.settings.embed import Settings
     from neglm_cli.sgns.job import Job
-    from neglm_cli.sgns.settings import Settings
     from neglm_cli.sgns.trainer import Trained
     from neglm_cli.text.pairs import Pairs
 

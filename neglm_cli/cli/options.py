@@ -10,13 +10,17 @@ from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.declare import INPUT as INPUT
+from neglm_cli.settings.declare import MODEL as MODEL
+from neglm_cli.settings.declare import RUNTIME as RUNTIME
+from neglm_cli.settings.declare import TRAINING as TRAINING
+from neglm_cli.settings.train_lm import MOST_ALPHA
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
 DEFAULT_MODEL = "model.safetensors"
-INPUT, MODEL, TRAINING, OUTPUT, RUNTIME = "Input", "Model", "Training", "Output", "Runtime"
-MOST_ALPHA = 10  # of --noise-alpha: with it the most frequent word is nearly the only noise word
+OUTPUT = "Output"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
 

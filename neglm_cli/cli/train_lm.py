@@ -1,6 +1,7 @@
 """`neglm train-lm`: a language model from text."""
 
 from contextlib import ExitStack
+from typing import Any
 
 import typer
 
@@ -15,7 +16,6 @@ from neglm_cli.cli.options import (
     DeviceName,
     Json,
     Quiet,
-    Threads,
     TrainingCorpus,
     VocabularyFile,
     find_gpu,
@@ -34,6 +34,7 @@ from neglm_cli.cli.train_lm_run import Log, Run, as_text, log_name
 from neglm_cli.cli.train_lm_usage import check_usage
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import check_writable
 
@@ -49,6 +50,7 @@ WORDS_OF_1B = 64_000
     ("mpirun -n 2 neglm train-lm --noise batch", "In two processes, which may be on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
     spread=("--valid",),
+    settings=Settings,
 )
 def train_lm(
     corpus: TrainingCorpus = None,
@@ -58,31 +60,8 @@ def train_lm(
     valid: option.Valid = None,
     cache: Cache = True,
     preset: option.Preset = "ptb",
-    loss: option.Loss = None,
-    k: option.K = None,
-    noise_alpha: option.NoiseAlpha = None,
-    noise: option.Noise = None,
-    log_z: option.LogZ = None,
-    bias_init: option.BiasInit = None,
-    hidden: option.Hidden = None,
-    layers: option.Layers = None,
-    embedding: option.Embedding = None,
-    dropout: option.Dropout = None,
-    init: option.Init = None,
-    init_output: option.InitOutput = None,
     init_embeddings: option.InitEmbeddings = None,
-    epochs: option.Epochs = None,
-    batch: option.Batch = None,
-    bptt: option.Bptt = None,
-    optimizer: option.Optimizer = None,
-    adam: option.Adam = None,
-    lr: option.Lr = None,
-    decay: option.Decay = None,
-    decay_from: option.DecayFrom = None,
-    clip: option.Clip = None,
-    reset_at_eos: option.ResetAtEos = False,
-    patience: option.Patience = None,
-    seed: option.Seed = None,
+    given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     model: option.Model = DEFAULT_MODEL,
     log: option.Log = None,
     json: Json = False,
@@ -90,7 +69,6 @@ def train_lm(
     resume: option.Resume = False,
     checkpoint: option.Checkpoint = 60,
     device: DeviceName = "auto",
-    threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -124,14 +102,6 @@ def train_lm(
     epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
     log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
     """
-    given = {
-        "loss": loss, "k": k, "noise_alpha": noise_alpha, "noise": noise, "log_z": log_z, "bias_init": bias_init,
-        "hidden": hidden, "layers": layers, "embedding": embedding, "dropout": dropout, "init": init,
-        "init_output": init_output, "epochs": epochs, "batch": batch, "bptt": bptt, "optimizer": optimizer,
-        "adam": adam, "lr": lr, "decay": decay, "decay_from": decay_from, "clip": clip,
-        "reset_at_eos": reset_at_eos or None, "patience": patience, "seed": seed, "threads": threads,
-    }  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
     words = {"min_count": min_count, "max_size": max_size}
     check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
     read = [*(corpus or []), *(valid or []), vocab or DEFAULT_VOCABULARY, init_embeddings]

@@ -7,7 +7,7 @@ from neglm_cli.cli.options import machine_memory
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.job import Texts
-    from neglm_cli.lm.settings import Settings
+    from neglm_cli.settings.train_lm import Settings
 
 TRIED = 10  # minibatches
 TRIED_SECONDS = 20.0  # that they may take

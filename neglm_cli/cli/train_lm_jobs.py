@@ -23,19 +23,16 @@ from neglm_cli.scale.launch import ranks
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.job import Job, Texts
-    from neglm_cli.lm.settings import Settings
+    from neglm_cli.settings.train_lm import Settings
     from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.encoded import EncodedCorpus
     from neglm_cli.text.word_index import WordIndex
     from neglm_cli.vectors.vectors import Vectors
 
-RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # where none is given
-MAY_CHANGE = ("threads", "epochs", "patience")  # by --resume
-
 
 def settings_of(preset: str, given: dict[str, Any]) -> "Settings":
-    from neglm_cli.lm.settings import PRESETS, Settings
     from neglm_cli.objective.losses import first_log_z
+    from neglm_cli.settings.train_lm import PRESETS, RATES, Settings
     from neglm_cli.text.parallel import usable_cores
 
     chosen = PRESETS[preset] | given
@@ -116,6 +113,8 @@ def resumed_job(
 
     from neglm_cli.lm.job import Job, Texts, check_batch, new_device
     from neglm_cli.lm.model import STATE, LanguageModel
+    from neglm_cli.settings.declare import declared
+    from neglm_cli.settings.train_lm import Settings
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.provenance import reopen
 
@@ -124,8 +123,9 @@ def resumed_job(
         raise nothing_to_resume(output, "--init-embeddings")
     state = LanguageModel.load(path, STATE)
     check_same(ranks(), "state", state.checksum, "all machines must see the same files")
-    refuse_changes(state.settings, given, MAY_CHANGE)
-    settings = replace(state.settings, **{name: given[name] for name in MAY_CHANGE if name in given})
+    may_change = [setting.name for setting in declared(Settings).values() if setting.resumable]
+    refuse_changes(state.settings, given, may_change)
+    settings = replace(state.settings, **{name: given[name] for name in may_change if name in given})
     if settings.epochs <= state.progress.epoch:
         raise NeglmError(
             f"{state.progress.epoch} epochs are done already, and --epochs {settings.epochs} leaves nothing to train: "

@@ -12,9 +12,9 @@ import numpy as np
 from neglm_cli.lm.device import Device, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Parameters, Shape, start
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encoded import InMemoryCorpus
 
 # Of errors. At the sizes of the paper's model the processor is within a tenth of each of the reference, with SGD and

@@ -12,8 +12,8 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import described
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Parameters
-from neglm_cli.lm.settings import Settings
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.device import CpuDevice

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neglm_cli.lm.parameters import Shape, padded, start
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu

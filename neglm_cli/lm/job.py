@@ -13,11 +13,11 @@ from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import MODEL, STATE, Progress, save
 from neglm_cli.lm.parameters import Shape, start
 from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN

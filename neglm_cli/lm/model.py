@@ -8,7 +8,7 @@ import numpy as np
 
 from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, table
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store import container
 from neglm_cli.text.provenance import path_from, path_relative_to
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN

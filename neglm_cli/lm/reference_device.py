@@ -7,10 +7,10 @@ import numpy as np
 from neglm_cli.lm import reference
 from neglm_cli.lm.device import Minibatch, Scores, StepResult, Tensors
 from neglm_cli.lm.parameters import Layer, Parameters
-from neglm_cli.lm.settings import Settings
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
+from neglm_cli.settings.train_lm import Settings
 
 
 class Done:

@@ -5,8 +5,8 @@ import time
 
 from neglm_cli.lm.device import StepResult
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.lm.settings import SOFTMAX, Settings
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.train_lm import SOFTMAX, Settings
 
 DIRECTIONS = 3  # a product forward; one for the gradient of its weights, one for that of what they multiply
 

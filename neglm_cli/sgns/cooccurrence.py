@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 
 from neglm_cli.kernels import kernel
-from neglm_cli.sgns.settings import Settings
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.source import Stretch
 from neglm_cli.sgns.textsource import TextSource, encoding
 from neglm_cli.text.corpus import Corpus

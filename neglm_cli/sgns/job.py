@@ -8,8 +8,8 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.pairsource import PairSource
-from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.textsource import TextSource, encoding

@@ -8,7 +8,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError, times
 from neglm_cli.objective.random import KEEP, WINDOW, stream
-from neglm_cli.sgns.settings import Settings
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.source import Stretch, Windows
 from neglm_cli.sgns.windows import BREAK, CERTAIN, NO_WORD, find_windows, keep_table, subsample
 from neglm_cli.text.encoded import EncodedCorpus

@@ -14,8 +14,8 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.averaging import Averaging
-from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.source import Source, Stretch, Windows
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_in_step

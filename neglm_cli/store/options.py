@@ -1,17 +1,46 @@
-"""Validation rules for the options and the progress of commands that are stored in files.
+"""Rules for the settings and the progress that files keep: which there are, their types and limits."""
 
-Limits are those of the command line, or wider where an older version allowed more.
-"""
+from neglm_cli.settings import embed, train_lm
+from neglm_cli.settings.declare import Setting, declared
+from neglm_cli.settings.train_lm import LARGEST_CONSTANT, MOST_ALPHA
+from neglm_cli.store.rules import (
+    MAX_INTEGER,
+    MAX_NUMBER,
+    Choice,
+    Flag,
+    Integer,
+    Items,
+    Number,
+    Object,
+    OrNull,
+    Rule,
+)
 
-from neglm_cli.store.rules import Choice, Flag, Integer, Items, Number, Object, OrNull, Rule
 
-MAX_CONSTANT = 1000.0  # limit of initial parameters and of log Z
-MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}  # moments of gradients in each optimizer's state
+def _rules(settings: type) -> dict[str, Rule]:
+    return {name: _rule(setting) for name, setting in declared(settings).items()}
 
-LOSS = Choice(("neglm", "neglm-b", "nce", "neg", "softmax"))
+
+def _rule(setting: Setting) -> Rule:
+    """The rule that a stored value of a setting obeys: the limits of its option."""
+    rule: Rule
+    least = setting.least if setting.above is None else setting.above
+    if setting.kind is bool:
+        rule = Flag()
+    elif setting.choices:
+        rule = Choice(setting.choices)
+    elif setting.kind is int:
+        rule = Integer(int(least or 0), MAX_INTEGER if setting.most is None else int(setting.most))
+    else:
+        least, most = -MAX_NUMBER if least is None else least, setting.most
+        rule = Number(least, MAX_NUMBER if most is None else most)
+    return OrNull(rule) if setting.optional else rule
+
+
+LOSS = Choice(declared(train_lm.Settings)["loss"].choices)
 K = Integer(0, 100_000)
-ALPHA = Number(0, 10)
-LOG_Z = Number(-MAX_CONSTANT, MAX_CONSTANT)
+ALPHA = Number(0, MOST_ALPHA)
+LOG_Z = Number(-LARGEST_CONSTANT, LARGEST_CONSTANT)
 LAYERS = Integer(1, 64)
 SIZE = Integer(1, 10_000_000)
 SEED = Integer()
@@ -20,33 +49,7 @@ RATE = Number(0)
 
 VOCAB = Object({"min_count": Integer(1), "max_size": OrNull(Integer(1))})
 
-TRAIN_LM: dict[str, Rule] = {
-    "loss": LOSS,
-    "k": K,
-    "noise_alpha": ALPHA,
-    "noise": Choice(("token", "step", "batch")),
-    "log_z": LOG_Z,
-    "bias_init": OrNull(Number(-MAX_CONSTANT, MAX_CONSTANT)),
-    "hidden": SIZE,
-    "layers": LAYERS,
-    "embedding": SIZE,
-    "dropout": Number(0, 0.99),
-    "init": Number(0, MAX_CONSTANT),
-    "init_output": Number(0, MAX_CONSTANT),
-    "epochs": Integer(1),
-    "batch": Integer(1, 10_000_000),
-    "bptt": Integer(1, 1_000_000),
-    "optimizer": Choice(tuple(MOMENTS)),
-    "adam": Choice(("lazy", "exact")),
-    "lr": RATE,
-    "decay": Number(1),
-    "decay_from": Integer(1),
-    "clip": RATE,
-    "reset_at_eos": Flag(),
-    "patience": Integer(),
-    "seed": SEED,
-    "threads": THREADS,
-}
+TRAIN_LM = _rules(train_lm.Settings) | {"k": K}  # a softmax has no noise words
 PROGRESS = Object(
     {
         "epoch": Integer(),
@@ -61,20 +64,5 @@ PROGRESS = Object(
     complete=False,
 )
 
-EMBED: dict[str, Rule] = {
-    "size": SIZE,
-    "window": Integer(1, 1000),
-    "k": Integer(1, 1000),
-    "sample": Number(0),
-    "noise_alpha": ALPHA,
-    "min_count": Integer(1),
-    "epochs": Integer(1),
-    "lr": RATE,
-    "objective": Choice(("pmi", "cond")),
-    "exact": Flag(),
-    "seed": SEED,
-    "threads": THREADS,
-    "deterministic": Flag(),
-    "pairs": Flag(),
-}
+EMBED = _rules(embed.Settings) | {"pairs": Flag()}
 DONE = Object({"done": Integer(), "total": Integer()})

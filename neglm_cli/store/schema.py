@@ -9,6 +9,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from neglm_cli.settings.train_lm import MOMENTS
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
 
@@ -258,7 +259,7 @@ KINDS = {
             *MODEL_FIELDS,
             Field(
                 "moments",
-                Integer(0, max(options.MOMENTS.values())),
+                Integer(0, max(MOMENTS.values())),
                 "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for Adam",
             ),
         ),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.store.options import MOMENTS
+from neglm_cli.settings.train_lm import MOMENTS
 from neglm_cli.store.rules import SchemaError, quoted
 from neglm_cli.store.schema import COMMON_FIELDS, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
 from neglm_cli.store.wordlists import check_words, exact_sum, find_word

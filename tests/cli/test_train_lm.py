@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.model import STATE, LanguageModel
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
 from tests.cut_short import cut_short
 from tests.sgns.making import some_text

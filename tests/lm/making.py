@@ -7,9 +7,9 @@ from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Minibatch, Tensors
 from neglm_cli.lm.parameters import Parameters, Shape, start
 from neglm_cli.lm.reference_device import ReferenceDevice
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.objective.losses import LOSSES
+from neglm_cli.settings.train_lm import Settings
 
 __all__ = ["whole"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import SMALL, ReferenceTraining, device, minibatch, model_of
 
 WORDS = 90

@@ -10,7 +10,7 @@ import pytest
 
 from neglm_cli.lm.footprint import footprint
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import device
 
 VARIANTS: list[dict[str, Any]] = [

@@ -9,9 +9,9 @@ from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Shape, start
 from neglm_cli.lm.scoring import CHUNK, Reader
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Trainer
 from neglm_cli.objective.losses import first_bias
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 
 WORDS, TRAIN, TEST = 12, 60_000, 30_000

@@ -1,6 +1,6 @@
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.speed import flop_per_word
+from neglm_cli.settings.train_lm import Settings
 
 
 def test_flop_of_the_papers_model() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 from tests.lm.making import SMALL, device, whole
 

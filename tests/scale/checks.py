@@ -13,12 +13,12 @@ from neglm_cli.lm.alignment import align
 from neglm_cli.lm.cpu.batch_parts import PARTS
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import whole
 from neglm_cli.scale.agreement import broadcast_from_rank0, check_same, on_rank0
 from neglm_cli.scale.launch import init_ranks
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.scale.rows import union_of_rows
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, counts, minibatch, parameters
 from tests.lm.test_device import VARIANTS, WORDS, compare
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.job import Job, text_job
-from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.textsource import words_with_vectors
 from neglm_cli.text.corpus import open_corpus
 from tests.text.making import vocabulary_of

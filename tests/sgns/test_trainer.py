@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns import textsource
 from neglm_cli.sgns.job import Job, go_on, pairs_job
-from neglm_cli.sgns.settings import Settings
 from neglm_cli.sgns.trainer import DivergedError, Trained
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.text.word_index import WordIndex

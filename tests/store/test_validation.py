@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.cli import train_lm_options
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.settings import Settings as LanguageModelSettings
 from neglm_cli.objective.losses import LOSSES
-from neglm_cli.sgns.settings import Settings as EmbedSettings
+from neglm_cli.settings.declare import declared
+from neglm_cli.settings.embed import Settings as EmbedSettings
+from neglm_cli.settings.train_lm import MOMENTS
+from neglm_cli.settings.train_lm import Settings as LanguageModelSettings
 from neglm_cli.store import container, options, schema
-from neglm_cli.store.rules import Integer, Number
+from neglm_cli.store.rules import SchemaError
 from neglm_cli.store.wordlists import REQUIRED, check_words
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from tests.store.mutants import Metadata, Tensors, sign
@@ -181,7 +182,7 @@ def test_options_are_those_of_the_settings() -> None:
     assert set(options.EMBED) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
     assert set(options.PROGRESS.rules) == {field.name for field in fields(Progress)}
     assert set(options.LOSS.options) == set(LOSSES)
-    for optimizer, moments in options.MOMENTS.items():
+    for optimizer, moments in MOMENTS.items():
         assert LanguageModelSettings(optimizer=optimizer).moments == moments
     for settings, rules in ((LanguageModelSettings(), options.TRAIN_LM), (EmbedSettings(), options.EMBED)):
         for name, value in settings.stored().items():
@@ -189,13 +190,12 @@ def test_options_are_those_of_the_settings() -> None:
     assert REQUIRED == (UNKNOWN, END_OF_LINE)
 
 
-def test_what_the_command_line_allows_can_be_read() -> None:
-    checked = 0
-    for name, rule in options.TRAIN_LM.items():
-        option = getattr(train_lm_options, "".join(part.capitalize() for part in name.split("_")), None)
-        for limit in ("min", "max"):
-            value = getattr(option.__metadata__[0], limit, None) if option is not None else None
-            if value is not None and isinstance(rule, (Integer, Number)):
-                rule.check(int(value) if isinstance(rule, Integer) else value, name)
-                checked += 1
-    assert checked > 15
+@pytest.mark.parametrize("settings", [LanguageModelSettings, EmbedSettings])
+def test_what_the_command_line_allows_can_be_read(settings: type) -> None:
+    rules = options.TRAIN_LM if settings is LanguageModelSettings else options.EMBED
+    for name, setting in declared(settings).items():
+        for limit in (setting.least, setting.most, *setting.choices, *setting.presets.values()):
+            if limit is not None:
+                rules[name].check(setting.kind(limit), name)
+    with pytest.raises(SchemaError):
+        rules["epochs"].check(0, "epochs")

@@ -19,12 +19,12 @@ from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.train_lm import Settings
 
 
 class State(NamedTuple):

@@ -27,7 +27,7 @@ from neglm_cli.lm.cpu.step import sum_of_output_squares
 from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 SOFTMAX_SCORES = 1 << 24  # scores that are held at once, unless one row has more
 

@@ -25,7 +25,7 @@ from neglm_cli.lm.cpu.step import (
 from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Team, Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 EMBEDDING, OUTPUT = range(2)  # the tables
 SAMPLED_ROWS = 64  # of which log Z is computed while training

@@ -26,7 +26,7 @@ from neglm_cli.lm.cuda.gpu import KERNELS, Gpu
 from neglm_cli.lm.cuda.network import LARGE_BATCH, Network
 from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 GROUPS = 2
 PAPER = Settings(init_output=0.1)  # an output table of zeros would hide what is wrong behind it

@@ -16,12 +16,12 @@ from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
 from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
-from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.train_lm import Settings
 
 SAMPLED_ROWS = 64  # of which log Z is looked at while training
 ROWS_AT_ONCE = 4096

@@ -7,7 +7,7 @@ import numpy as np
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import Array, Gpu, Kernel
 from neglm_cli.lm.parameters import Parameters
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 
 class CountingGpu:

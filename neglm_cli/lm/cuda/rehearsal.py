@@ -11,7 +11,7 @@ from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.cuda.network import LARGE_BATCH
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 TINY = Settings(
     k=3, hidden=5, layers=1, embedding=4, dropout=0.3, init=0.5, init_output=0.5, batch=2, bptt=3, clip=1.0, lr=0.05

@@ -9,9 +9,9 @@ from neglm_cli.lm.cuda import rows
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.rows import FOUND
 from neglm_cli.lm.device import Minibatch
-from neglm_cli.lm.settings import TOKEN
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.scale.rows import union_of_rows
+from neglm_cli.settings.train_lm import TOKEN
 
 
 class Touched(NamedTuple):

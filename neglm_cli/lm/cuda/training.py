@@ -12,8 +12,8 @@ from neglm_cli.lm.cuda.together import Together, Touched
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import EPSILON, KINDS, step_rate
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.lm.settings import SHARED, SOFTMAX, Settings
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
 
 BLOCKS_PER_PROCESSOR = 8
 SUM_BLOCKS = 256

@@ -17,7 +17,7 @@ import numpy as np
 
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import KERNELS, Kernel, ptx
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
 CAPABILITY = (8, 0)

@@ -11,7 +11,7 @@ from neglm_cli.lm.cuda import checks, choice, network, training
 from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
 from neglm_cli.lm.cuda.product import Multiplier, Tiled
 from neglm_cli.lm.cuda.rates import rates
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 
 REAL = set(KERNELS)
 

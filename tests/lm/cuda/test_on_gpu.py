@@ -30,7 +30,7 @@ def test_every_kernel_at_real_sizes(gpu: "Gpu") -> None:
 def test_rates(gpu: "Gpu") -> None:
     from neglm_cli.lm.checks import Task
     from neglm_cli.lm.cuda.rates import rates
-    from neglm_cli.lm.settings import Settings
+    from neglm_cli.settings.train_lm import Settings
 
     found = rates(gpu, Task(Settings(), 10_000, 100), print)
     assert found["words_per_second"] > 0

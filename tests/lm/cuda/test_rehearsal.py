@@ -12,7 +12,7 @@ from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.cuda.probe import trial_is_right
 from neglm_cli.lm.cuda.product import Part, Tiled
 from neglm_cli.lm.cuda.rehearsal import rehearse
-from neglm_cli.lm.settings import Settings
+from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS
 from tests.lm.test_device import VARIANTS
 

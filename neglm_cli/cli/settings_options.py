@@ -1,0 +1,66 @@
+"""Options that follow from declared settings: a subcommand takes those that were given as one dictionary."""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from neglm_cli.settings.declare import Setting, declared
+
+GIVEN = "given"  # the parameter that the options of settings take the place of
+
+
+def with_options(function: Callable[..., None], settings: type) -> Callable[..., None]:
+    """Give a subcommand an option for each setting, in place of its parameter `given`: a dictionary of those that the
+    user gave."""
+    options = declared(settings)
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == GIVEN:
+            parameters += [_parameter(setting) for setting in options.values()]
+        else:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        given = {name: values.pop(name) for name in options}
+        given = {name: value for name, value in given.items() if value is not None and value is not False}
+        check(given, settings)
+        function(**values, **{GIVEN: given})
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def check(given: dict[str, Any], settings: type) -> None:
+    """Refuse numbers that are not finite or at a limit that a setting must not reach; Typer checks the other limits."""
+    for name, value in given.items():
+        setting = declared(settings)[name]
+        if isinstance(value, float) and not math.isfinite(value):
+            raise typer.BadParameter(f"{setting.option} must be a finite number.")
+        if setting.above is not None and value <= setting.above:
+            raise typer.BadParameter(f"{setting.option} {value:g} must be more than {setting.above:g}.")
+
+
+def _parameter(setting: Setting) -> inspect.Parameter:
+    flag = setting.kind is bool
+    option = typer.Option(
+        *(setting.names or (setting.option,)),
+        min=setting.least,
+        max=setting.most,
+        help=setting.help,
+        show_default=not flag and setting.default_text,
+        metavar=None if flag else setting.metavar,
+        rich_help_panel=setting.panel,
+    )
+    kind: Any = Literal[setting.choices] if setting.choices else setting.kind
+    annotation: Any = Annotated[bool if flag else kind | None, option]
+    default = False if flag else None
+    return inspect.Parameter(
+        setting.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+    )

@@ -1,0 +1,59 @@
+"""The settings of `neglm embed`, besides its data; stored with the vectors."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neglm_cli.settings.declare import INPUT, RUNTIME, TRAINING, preset, setting
+from neglm_cli.settings.train_lm import MOST_ALPHA
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of `embed`. Defaults are word2vec's. The same settings, data and threads give the same training."""
+
+    size: int = setting(100, "Dimensions of a vector.", least=1, most=10_000_000)
+    window: int = setting(
+        5, "Largest distance of a context from its word; each window draws its own size from 1 to this.", least=1,
+        most=1000,
+    )  # fmt: skip
+    k: int = setting(5, "Noise words per pair; 2 to 20 are useful.", least=1, most=1000, names=("--k", "--negative"))
+    sample: float = setting(
+        1e-3, "Subsample words whose share of the text is above T; 0 for none. Useful: 1e-5 to 1e-3.", metavar="T",
+        least=0,
+    )  # fmt: skip
+    noise_alpha: float = setting(
+        0.75, "Draw noise words in proportion to count^ALPHA: 1 for unigram frequencies, 0 for uniform.",
+        metavar="ALPHA", least=0, most=MOST_ALPHA, presets={"pairs": 1.0},
+    )  # fmt: skip
+    min_count: int = setting(
+        5, "Leave out words that occur fewer than N times.", panel=INPUT, least=1, presets={"pairs": 1}
+    )
+    epochs: int = setting(5, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"))
+    lr: float = setting(
+        0.025, "Initial learning rate; it decays linearly to a ten-thousandth. (word2vec's -alpha.)", panel=TRAINING,
+        metavar="RATE", above=0,
+    )  # fmt: skip
+    objective: str = setting(
+        "pmi",
+        "What the dot product of two vectors approximates: pmi, the shifted PMI, as in word2vec; or cond, log p(y|x).",
+        metavar="NAME", choices=("pmi", "cond"),
+    )  # fmt: skip
+    exact: bool = setting(
+        False,
+        "With --pairs: maximize the whole objective, without sampling, to convergence. For tables of up to 25 million "
+        "cells.",
+        panel=TRAINING,
+    )  # fmt: skip
+    seed: int = setting(1, "Seed of all random numbers.", panel=TRAINING, least=0, most=2**63 - 1)
+    threads: int = setting(
+        1, "Threads; under mpirun, those of each rank.", panel=RUNTIME, least=1, most=1024, shown="all cores"
+    )
+    deterministic: bool = setting(
+        False, "The same bytes at every run with the same --seed and --threads.", panel=TRAINING
+    )
+
+    def stored(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+PAIRS_DEFAULTS = preset(Settings, "pairs")

@@ -1,0 +1,168 @@
+"""The settings of a training, besides its data: the options of `neglm train-lm`, stored with the model."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
+
+TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
+DROPOUT_UNITS = 1 << 16
+LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
+MOST_ALPHA = 10
+MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}  # values that each optimizer keeps for each parameter
+RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # learning rates where none is given
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of `train-lm`. Defaults are the paper's PTB model; what the paper does not say is as in Chainer's
+    PTB example, on which it builds."""
+
+    loss: str = setting(
+        "neglm",
+        "neglm: negative sampling, corrected at test time (the paper); neglm-b: with a learned bias; nce: "
+        "noise-contrastive estimation; neg: negative sampling without the correction, to compare; softmax: over all "
+        "words, to compare.",
+        metavar="NAME", choices=("neglm", "neglm-b", "nce", "neg", "softmax"),
+    )  # fmt: skip
+    k: int = setting(
+        100, "Noise words per word; 10 to 400 are useful.", least=1, most=100_000, names=("--k", "--negative"),
+        note="the paper's",
+    )  # fmt: skip
+    noise_alpha: float = setting(
+        1.0,
+        "Draw noise words in proportion to count^ALPHA: 1 for unigram frequencies, 0 for uniform. neglm and neglm-b "
+        "use it at test time, too.",
+        metavar="ALPHA", least=0, most=MOST_ALPHA, note="unigram frequencies, as in the paper's text",
+    )  # fmt: skip
+    noise: str = setting(
+        "token",
+        "Which words share noise words: none (token), the rows of a time step, or all words of a minibatch. The more "
+        "share them, the faster and the worse.",
+        metavar="token|step|batch", choices=("token", "step", "batch"), note="the paper's",
+    )  # fmt: skip
+    log_z: float = setting(
+        0.0,
+        "A constant that is subtracted from training scores (neglm, neglm-b, nce). It changes no probability, but "
+        "decides where training starts: with log k neglm starts as the unigram model, and the first epochs learn more "
+        "than with 0, the paper's.",
+        metavar="X", least=-LARGEST_CONSTANT, most=LARGEST_CONSTANT, shown="log k; 0 for nce",
+    )  # fmt: skip
+    bias_init: float | None = setting(
+        None, "Initial biases of words, for losses that have them.", metavar="X", least=-LARGEST_CONSTANT,
+        most=LARGEST_CONSTANT, shown="-log V for nce, 0 for others, the paper's",
+    )  # fmt: skip
+    hidden: int = setting(
+        300, "Units of each LSTM layer.", least=1, most=100_000, note="the paper's", presets={"1b": 512}
+    )
+    layers: int = setting(2, "LSTM layers.", least=1, most=64, note="the paper's", presets={"1b": 1})
+    embedding: int = setting(
+        300, "Dimensions of a word's vector.", least=1, most=100_000,
+        shown="as many as hidden units, as in Chainer's PTB example",
+    )  # fmt: skip
+    dropout: float = setting(
+        0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
+        note="the paper's", presets={"1b": 0.1},
+    )  # fmt: skip
+    init: float = setting(
+        0.1, "Weights and word vectors start uniform in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
+        note="as in Chainer's PTB example",
+    )  # fmt: skip
+    init_output: float = setting(
+        0.0, "The same for the output table.", metavar="X", least=0, most=LARGEST_CONSTANT,
+        note="as in Chainer's negative sampling",
+    )  # fmt: skip
+    epochs: int = setting(
+        39, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"), note="the paper's",
+        presets={"1b": 1}, resumable=True,
+    )  # fmt: skip
+    batch: int = setting(
+        20, "Batch size: rows of a minibatch, each of which reads a segment of the text.", panel=TRAINING, least=1,
+        most=10_000_000, note="the paper's", presets={"1b": 1000},
+    )  # fmt: skip
+    bptt: int = setting(
+        20, "Time steps of a minibatch, over which gradients are backpropagated. The state is carried over.",
+        panel=TRAINING, least=1, most=1_000_000, note="the paper's",
+    )  # fmt: skip
+    optimizer: str = setting(
+        "sgd", "Optimizer.", panel=TRAINING, metavar="sgd|adagrad|adam", choices=tuple(MOMENTS), note="the paper's",
+        presets={"1b": "adam"},
+    )  # fmt: skip
+    adam: str = setting(
+        "lazy",
+        "Rows of the tables without a gradient: lazy skips them; exact applies Adam's zero-gradient updates on next "
+        "access.",
+        panel=TRAINING, metavar="lazy|exact", choices=("lazy", "exact"), note="as sparse Adam is elsewhere",
+    )  # fmt: skip
+    lr: float = setting(
+        1.0,
+        "Initial learning rate. The loss is summed over the time steps of a minibatch and averaged over its rows.",
+        panel=TRAINING, metavar="RATE", above=0,
+        shown="1, the paper's; 1b: 0.001; with --optimizer adam 0.001, with adagrad 0.1",
+    )  # fmt: skip
+    decay: float = setting(
+        1.2, "Divide the learning rate by this after each epoch, from --decay-from on.", panel=TRAINING, metavar="X",
+        least=1, note="the paper's", presets={"1b": 1.0},
+    )  # fmt: skip
+    decay_from: int = setting(
+        6, "The first epoch after which the learning rate decays.", panel=TRAINING, least=1, note="the paper's"
+    )
+    clip: float = setting(
+        5.0,
+        "Clip the gradient to this norm, over all parameters. gradient_norm in LOG is the norm before clipping.",
+        panel=TRAINING, metavar="NORM", above=0, note="the paper's",
+    )  # fmt: skip
+    reset_at_eos: bool = setting(
+        False, "Start each line from a zero state, also at test time. (The paper never resets it.)", panel=TRAINING
+    )
+    patience: int = setting(
+        0, "With --valid: stop after N epochs without improvement; 0 never stops.", panel=TRAINING, least=0,
+        note="as in the paper", resumable=True,
+    )  # fmt: skip
+    seed: int = setting(
+        1,
+        "Seed of all random numbers. On the CPU, the same seed and threads give the same bytes. A GPU adds in no fixed "
+        "order: there, two runs differ by rounding, which training lets grow.",
+        panel=TRAINING, least=0, most=2**63 - 1,
+    )  # fmt: skip
+    threads: int = setting(
+        1, "Threads; under mpirun, those of each rank.", panel=RUNTIME, least=1, most=1024, shown="all cores",
+        resumable=True,
+    )  # fmt: skip
+
+    def stored(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def moments(self) -> int:
+        """Values that the optimizer keeps for each parameter: none, exp_avg_sq, or exp_avg, too."""
+        return MOMENTS[self.optimizer]
+
+    @property
+    def mode(self) -> int:
+        return SOFTMAX if self.loss == "softmax" else TOKEN if self.noise == "token" else SHARED
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a minibatch that share noise words."""
+        return {"token": 1, "step": self.batch, "batch": self.batch * self.bptt}[self.noise]
+
+    @property
+    def dropout_threshold(self) -> int:
+        """Units of 65,536 that are dropped."""
+        return round(self.dropout * DROPOUT_UNITS)
+
+    @property
+    def exact(self) -> bool:
+        """Whether Adam's zero-gradient updates are applied lazily, on next access, rather than skipped."""
+        return self.optimizer == "adam" and self.adam == "exact"
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, from 0 on: divided by `decay` after each epoch from number `decay_from` on."""
+        return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "ptb": {},
+    "1b": preset(Settings, "1b") | {"embedding": 512, "lr": 0.001},  # as many dimensions as hidden units
+}
