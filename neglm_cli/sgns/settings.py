@@ -1,4 +1,4 @@
-"""What a training depends on, besides its data: the options of `neglm embed`, stored with the vectors."""
+"""Training settings: the options of `neglm embed`, stored with the vectors."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Settings:
-    """word2vec's defaults. Those who are given the same settings, data and threads train in the same way."""
+    """Settings of a training run, with word2vec's defaults."""
 
     size: int = 100
     window: int = 5
@@ -26,4 +26,4 @@ class Settings:
         return asdict(self)
 
 
-PAIRS_DEFAULTS = {"noise_alpha": 1.0, "min_count": 1}  # where a table of pairs is not like text: it is used as it is
+PAIRS_DEFAULTS = {"noise_alpha": 1.0, "min_count": 1}  # a table of pairs is used unfiltered, unlike text
