@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.objective.losses import score_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
-from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import ALONE, Ranks, shares
 from neglm_cli.sgns.averaging import Averaging
