@@ -9,12 +9,13 @@ import numpy as np
 from neglm_cli.errors import NeglmError, times
 from neglm_cli.objective.random import KEEP, WINDOW, stream
 from neglm_cli.sgns.settings import Settings
-from neglm_cli.sgns.source import Segment, Windows
+from neglm_cli.sgns.source import Segment
 from neglm_cli.sgns.windows import ALWAYS, BREAK, NO_WORD, find_windows, keep_thresholds, subsample
 from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
+from neglm_cli.vectors.lexicon import find
 
 SEGMENT = 1 << 16  # words of the corpus, including ends of line
 EDGE = 1 << 12  # words read at a time before and after the trained range, for contexts at its ends
@@ -23,7 +24,7 @@ EDGE = 1 << 12  # words read at a time before and after the trained range, for c
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> Alphabet:
     """The words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
-    special = [vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)]
+    special = [find(vocabulary, word) for word in (UNKNOWN, END_OF_LINE)]  # a scan, without a hash table
     chosen[special] = False
     if not chosen.any():
         others = np.delete(vocabulary.counts, special)
@@ -93,7 +94,7 @@ class TextSource:
             words = np.concatenate([part.words for part in parts])
             positions = np.concatenate([part.positions for part in parts])
             begin = len(parts[0].words)
-            find = partial(_find, words, positions, begin, begin + len(sample.words), window, key)
+            find = partial(find_windows, words, positions, begin, begin + len(sample.words), window, key)
             yield Segment(sample.end, find)
             before, sample = sample, after if sample.end < stop else None
 
@@ -127,7 +128,3 @@ class TextSource:
             if sum(len(words) for words, _ in parts) >= self._window or position in (stop, self.length):
                 yield _Sample(position, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
                 parts = []
-
-
-def _find(words: np.ndarray, positions: np.ndarray, begin: int, end: int, window: int, key: np.uint64) -> Windows:
-    return Windows(*find_windows(words, positions, begin, end, window, key))

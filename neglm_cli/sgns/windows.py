@@ -8,6 +8,7 @@ import numpy as np
 
 from neglm_cli.kernels import kernel
 from neglm_cli.objective.random import S32, below, draw
+from neglm_cli.sgns.source import Windows
 
 NO_WORD, BREAK = -1, -2  # in place of a row: a word without a vector, and the end of a sentence
 ALWAYS = 2**32  # the threshold that keeps every occurrence
@@ -47,17 +48,27 @@ def subsample(ids, row_of, keep, key, first, words, positions):
     return count
 
 
-@kernel
-def find_windows(words, positions, begin, end, window, key):
-    """Find the windows of words[begin:end]; returns the arrays of `source.Windows`.
+def find_windows(
+    words: np.ndarray, positions: np.ndarray, begin: int, end: int, window: int, key: np.uint64
+) -> Windows:  # fmt: skip
+    """Find the windows of words[begin:end].
 
     words, positions: see `subsample`; words outside of begin and end are contexts only. A window extends 1 to `window`
     words to either side, uniformly distributed, but not beyond a BREAK. Windows without contexts are left out.
     """
-    starts = np.empty(end - begin + 1, np.int64)
-    contexts = np.empty((end - begin) * 2 * window, np.int32)
-    targets = np.empty(end - begin, np.int32)
-    target_positions = np.empty(end - begin, np.int64)
+    count = end - begin
+    found = Windows(
+        np.empty(count + 1, np.int64), np.empty(count * 2 * window, np.int32), np.empty(count, np.int32),
+        np.empty(count, np.int64),
+    )  # fmt: skip
+    count, size = _find_windows(words, positions, begin, end, window, key, found)
+    return Windows(found.starts[: count + 1], found.contexts[:size], found.targets[:count], found.positions[:count])
+
+
+@kernel
+def _find_windows(words, positions, begin, end, window, key, found):
+    """Write the windows to `found`; returns the numbers of windows and contexts."""
+    starts, contexts, targets, target_positions = found
     count = size = 0
     starts[0] = 0
     for center in range(begin, end):
@@ -80,4 +91,4 @@ def find_windows(words, positions, begin, end, window, key):
             target_positions[count] = positions[center]
             count += 1
             starts[count] = size
-    return starts[: count + 1], contexts[:size], targets[:count], target_positions[:count]
+    return count, size
