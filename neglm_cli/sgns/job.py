@@ -18,7 +18,7 @@ from neglm_cli.text.alphabet import Alphabet
 from neglm_cli.text.encoded import Announce, open_encoded
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.text.source import Corpus
-from neglm_cli.vectors.vectors import Vectors, write_vectors
+from neglm_cli.vectors.vectors import Training, Vectors, write_vectors
 
 
 @dataclass(eq=False)
@@ -52,19 +52,12 @@ class Job:
         at_first(self.ranks, lambda: self._write(path))  # all wait: a rank that exits early aborts the job mid-write
 
     def _write(self, path: str) -> None:
-        write_vectors(
-            path,
-            self.words,
-            self.tables.inputs,
-            self.contexts,
-            self.tables.outputs,
-            self.settings.objective,
-            self.settings.k,
-            self.settings.noise_alpha,
-            self.settings.stored() | {"pairs": self.pairs},
-            self.files,
+        settings = self.settings
+        training = Training(
+            settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": self.pairs}, self.files,
             {"done": self.done, "total": self.total},
-        )
+        )  # fmt: skip
+        write_vectors(path, self.words, self.tables.inputs, self.contexts, self.tables.outputs, training)
 
 
 def text_job(

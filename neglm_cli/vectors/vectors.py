@@ -1,7 +1,7 @@
 """Files of vectors: a matrix for words, one for contexts, and their words; and the tables of language models."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,17 @@ NO_CONTEXTS = Alphabet(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0,
 LANGUAGE_MODEL = "language model"
 WITH_VECTORS = (KIND, LANGUAGE_MODEL)  # kinds of files
 TABLES = {"input": "embedding", "output": "output"}
+
+
+class Training(NamedTuple):
+    """How vectors were trained; the fields are those of `Vectors`."""
+
+    objective: str
+    k: int
+    noise_alpha: float
+    arguments: dict[str, Any]
+    files: list[dict[str, Any]]
+    progress: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +52,10 @@ class Vectors:
 
     def save(self, path: str) -> str:
         """Write the file; returns the checksum that names it."""
-        return write_vectors(path, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+        training = Training(
+            self.objective, self.k, self.noise_alpha, self.arguments, self.files, self.progress
+        )  # fmt: skip
+        return write_vectors(path, self.words, self.vectors, self.contexts, self.context_vectors, training)
 
     @classmethod
     def load(cls, path: str) -> "Vectors":
@@ -65,21 +79,16 @@ def write_vectors(
     vectors: np.ndarray | Matrix,
     contexts: Alphabet,
     context_vectors: np.ndarray | Matrix,
-    objective: str,
-    k: int,
-    noise_alpha: float,
-    arguments: dict[str, Any],
-    files: list[dict[str, Any]],
-    progress: dict[str, Any],
+    training: Training,
 ) -> str:
     """Write a file of vectors; returns the checksum that names it."""
     fields = {
-        "arguments": arguments,
-        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
-        "objective": objective,
-        "k": k,
-        "noise_alpha": noise_alpha,
-        "progress": progress,
+        "arguments": training.arguments,
+        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in training.files],
+        "objective": training.objective,
+        "k": training.k,
+        "noise_alpha": training.noise_alpha,
+        "progress": training.progress,
     }
     tensors = {
         "words": words.words,
