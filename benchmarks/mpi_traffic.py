@@ -25,7 +25,7 @@ from neglm_cli.lm.model import LanguageModel
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.objective.noise import probabilities
 from neglm_cli.sgns.averaging import ALL_AFTER, rows_after
-from neglm_cli.sgns.trainer import part_of
+from neglm_cli.sgns.trainer import round_size
 from neglm_cli.text.vocabulary import Vocabulary
 
 NUMBER = 4  # bytes of a float32, and of a word's id
@@ -96,7 +96,7 @@ def train_bytes(counts: np.ndarray, shape: Shape, batch: int, k: int, noise: str
 def embed_bytes(words: int, size: int, processes: int) -> float:
     """That a process sends for each word of the corpus that it trains on."""
     rows = sum(rows_after(number, words) for number in range(1, ALL_AFTER + 1)) / ALL_AFTER
-    return 2 * sum_bytes(rows * size, processes) / part_of(processes)
+    return 2 * sum_bytes(rows * size, processes) / round_size(processes)
 
 
 # --- measuring ------------------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
-from neglm_cli.vectors.tables import WITH_VECTORS, vectors_of
-from neglm_cli.vectors.vectors import Vectors
+from neglm_cli.vectors.vectors import WITH_VECTORS, Vectors, vectors_of
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.device import CpuDevice

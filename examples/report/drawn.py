@@ -37,10 +37,10 @@ def _figure(panels: Sequence[Panel]) -> "Figure":
 
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        colours = iter(range(len(panel.lines)))
+        colors = iter(range(len(panel.lines)))
         for line in panel.lines:
-            look = Look(SOFT, "solid", "x") if line.grey else Look.of(next(colours))
-            axes.plot(line.x, line.y, color=look.colour, linestyle=look.dashes, marker=look.marker, label=line.label)
+            look = Look(SOFT, "solid", "x") if line.grey else Look.of(next(colors))
+            axes.plot(line.x, line.y, color=look.color, linestyle=look.dashes, marker=look.marker, label=line.label)
         axes.set_xscale("log" if panel.log_x else "linear")
         axes.set_yscale("log" if panel.log_y else "linear")
         axes.set_xticks(ticks := sorted({x for line in panel.lines for x in line.x}), [_shown(tick) for tick in ticks])

@@ -63,12 +63,12 @@ def analogy(
         raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
     console.announce_compiling()
     from neglm_cli.vectors.analogies import answers
-    from neglm_cli.vectors.directions import Directions
-    from neglm_cli.vectors.tables import load_vectors
+    from neglm_cli.vectors.neighbors import CosineIndex
+    from neglm_cli.vectors.vectors import load_vectors
 
     loaded = load_vectors(vectors, table)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
-    directions = Directions.of(loaded.vectors, file)
+    directions = CosineIndex.of(loaded.vectors, file)
 
     def ask(query: Query) -> Answer:
         if len(query) != 3:

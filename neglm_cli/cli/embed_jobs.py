@@ -97,13 +97,13 @@ def vectors_to_start_from(path: str, settings: "Settings") -> "Vectors":
 
 
 def start_from(job: "Job", given: "Vectors", path: str) -> None:
-    known = job.tables.start_from(given, job.words, job.contexts)
+    known = job.tables.initialize_from(given, job.words, job.contexts)
     console.note(f"{known:,} of {len(job.words):,} words start from {shown(path)}")
 
 
 def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: str | None, cache: bool) -> "Job":
     from neglm_cli.settings.embed import Settings
-    from neglm_cli.sgns.job import go_on, pairs_job
+    from neglm_cli.sgns.job import pairs_job, resume
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.provenance import reopen
     from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
@@ -135,7 +135,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
         job = _text_job(partial.words, opened, files, settings, cache)
     if [file["fingerprint"] for file in job.files] != [file["fingerprint"] for file in partial.files]:
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
-    go_on(job, partial, shown(path))
+    resume(job, partial, shown(path))
     unit = "pairs" if job.pairs else "words"
     console.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
     return job

@@ -128,11 +128,11 @@ class Run:
 
 
 def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
-    from neglm_cli.objective.exact import maximise
+    from neglm_cli.objective.exact import maximize
     from neglm_cli.vectors.vectors import Vectors
 
     with Progress("maximising", None, "iterations") as progress:
-        result = maximise(
+        result = maximize(
             pairs, settings.size, settings.k, settings.noise_alpha, settings.objective, settings.seed,
             max_iterations=MOST_ITERATIONS,
             report=lambda iteration, score: progress.advance(0, f"iteration {iteration}, S {score:.8f}"),

@@ -28,10 +28,9 @@ from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from neglm_cli.vectors.accuracy import Tally
-    from neglm_cli.vectors.analogies import Method
-    from neglm_cli.vectors.directions import Directions
+    from neglm_cli.vectors.analogies import Method, Tally
     from neglm_cli.vectors.lexicon import Lexicon
+    from neglm_cli.vectors.neighbors import CosineIndex
 
 SETS = "Test sets"
 DEFAULT_VECTORS = "vectors.safetensors"
@@ -180,17 +179,17 @@ def _evaluate_vectors(
     vectors: str, similarity: list[str], analogy: list[str], restrict: int | None, fold_case: bool,
     method: Literal["add", "mul", "both"], json: bool, table: Literal["input", "output"] | None,
 ) -> None:  # fmt: skip
-    from neglm_cli.vectors.accuracy import read_sections
-    from neglm_cli.vectors.directions import Directions
+    from neglm_cli.vectors.analogies import read_sections
     from neglm_cli.vectors.lexicon import Lexicon
+    from neglm_cli.vectors.neighbors import CosineIndex
     from neglm_cli.vectors.similarity import read_pairs
-    from neglm_cli.vectors.tables import load_vectors
+    from neglm_cli.vectors.vectors import load_vectors
 
     pairs = [(path, read_pairs(path)) for path in similarity]  # what is wrong with them is said at once
     questions = [(path, read_sections(path)) for path in analogy]
     loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
-    directions = Directions.of(loaded.vectors, name)
+    directions = CosineIndex.of(loaded.vectors, name)
     lexicon = Lexicon(loaded.words, restrict, fold_case)
     report = {
         "vectors": vectors,
@@ -204,7 +203,7 @@ def _evaluate_vectors(
         console.result(_as_text(report, name))
 
 
-def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "Directions") -> dict[str, Any]:
+def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "CosineIndex") -> dict[str, Any]:
     from neglm_cli.vectors.similarity import correlations
 
     _mention_case(path, pairs.words, lexicon)
@@ -214,26 +213,25 @@ def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "Directio
 
 
 def _analogy(
-    path: str, sections: Any, lexicon: "Lexicon", directions: "Directions", method: Literal["add", "mul", "both"]
+    path: str, sections: Any, lexicon: "Lexicon", directions: "CosineIndex", method: Literal["add", "mul", "both"]
 ) -> dict[str, Any]:
-    from neglm_cli.vectors.accuracy import tallies, together
-    from neglm_cli.vectors.analogies import METHODS
+    from neglm_cli.vectors.analogies import METHODS, count_correct, sum_tallies
 
     _mention_case(path, [question for section in sections for question in section.questions], lexicon)
     methods: tuple[Method, ...] = METHODS if method == "both" else (method,)
     with Progress(f"analogies of {shown(path)}", len(lexicon.ids) * len(methods), unit="") as progress:
-        counted = tallies(sections, lexicon, directions, methods, progress.advance)
+        counted = count_correct(sections, lexicon, directions, methods, progress.advance)
     named = list(zip(sections, counted, strict=True))
     kinds = {"semantic": False, "syntactic": True}
     subtotals = {
-        kind: _counts(together([tally for section, tally in named if section.syntactic is syntactic], methods))
+        kind: _counts(sum_tallies([tally for section, tally in named if section.syntactic is syntactic], methods))
         for kind, syntactic in kinds.items()
     }
     rows = [
         {"name": as_text(section.name), "kind": "syntactic" if section.syntactic else "semantic"} | _counts(tally)
         for section, tally in named
     ]
-    return {"file": path, "sections": rows, **subtotals, "total": _counts(together(counted, methods))}
+    return {"file": path, "sections": rows, **subtotals, "total": _counts(sum_tallies(counted, methods))}
 
 
 def _counts(tally: "Tally") -> dict[str, Any]:

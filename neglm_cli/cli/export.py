@@ -89,19 +89,19 @@ def export(
     chosen = _form(output, form)
     refuse_overwriting(files_of(output, chosen), [vectors])
     console.announce_compiling()
-    from neglm_cli.vectors import exported
-    from neglm_cli.vectors.tables import load_vectors
+    from neglm_cli.vectors import exchange
+    from neglm_cli.vectors.vectors import load_vectors
 
     loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
-    words, matrix = exported.most_frequent(words, matrix, top)
-    words, changed = exported.fitting(words, chosen)
-    matrix = exported.normalised(matrix) if normalise else matrix
+    words, matrix = exchange.most_frequent(words, matrix, top)
+    words, changed = exchange.replace_white_space(words, chosen)
+    matrix = exchange.normalized(matrix) if normalise else matrix
     with Progress("writing vectors", len(matrix), "K words") as progress:
-        files = exported.write(words, matrix, output, chosen, progress.advance)
+        files = exchange.write(words, matrix, output, chosen, progress.advance)
     if changed:
         console.note(f"{changed:,} {'words have' if changed > 1 else 'word has'} _ in place of white space")
     summary = {"output": files, "form": str(chosen), "words": len(words), "size": loaded.size, "changed": changed}

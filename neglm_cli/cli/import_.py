@@ -11,7 +11,7 @@ from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.errors import count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
-from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, beside
+from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, companion_file
 
 
 @subcommand(
@@ -80,15 +80,15 @@ def import_(
     inputs = [path for path in (file, contexts, words) if path is not None]
     if inputs.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    refuse_overwriting([output], [*inputs, *(beside(path, WORDS_ENDING) for path in inputs)])
+    refuse_overwriting([output], [*inputs, *(companion_file(path, WORDS_ENDING) for path in inputs)])
     console.announce_standard_input(inputs)
     console.announce_compiling()
-    from neglm_cli.vectors import imported
+    from neglm_cli.vectors import exchange
 
     with Progress("reading vectors", bytes_to_read([file] if contexts is None else [file, contexts])) as progress:
-        table, found = imported.read(file, form, words, progress.advance)
-        others = None if contexts is None else imported.read(contexts, form, None, progress.advance)[0]
-    vectors = imported.assemble(table, others)
+        table, found = exchange.read(file, form, words, progress.advance)
+        others = None if contexts is None else exchange.read(contexts, form, None, progress.advance)[0]
+    vectors = exchange.assemble(table, others)
     vectors.save(output)
     summary = {
         "output": output,

@@ -60,17 +60,16 @@ def nearest(
     if not words and vectors == STANDARD_STREAM:
         raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
     console.announce_compiling()
-    from neglm_cli.vectors.directions import Directions
-    from neglm_cli.vectors.neighbours import nearest, nearest_contexts
-    from neglm_cli.vectors.spelling import find
-    from neglm_cli.vectors.tables import load_vectors
+    from neglm_cli.vectors.lexicon import find
+    from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts
+    from neglm_cli.vectors.vectors import load_vectors
 
     loaded = load_vectors(vectors, table)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
-    word_directions = Directions.of(loaded.vectors, file)
+    word_directions = CosineIndex.of(loaded.vectors, file)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{file} has no context vectors: ask without --contexts")
-    context_directions = Directions.of(loaded.context_vectors, file) if contexts else None
+    context_directions = CosineIndex.of(loaded.context_vectors, file) if contexts else None
     kind, alphabet = ("contexts", loaded.contexts) if contexts else ("words", loaded.words)
 
     def read(line: bytes) -> Query:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from neglm_cli.pictures.log import By
     from neglm_cli.store.container import SeekableFile
-    from neglm_cli.vectors.plane import Method
+    from neglm_cli.vectors.projection import Method
 
 LONGEST = 24  # characters of a word
 BINS = 110  # of the longer axis of a density
@@ -67,9 +67,9 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
     console.announce_compiling()
     from neglm_cli.pictures.wordmap import draw
     from neglm_cli.store import container
-    from neglm_cli.vectors.directions import Directions
-    from neglm_cli.vectors.plane import in_a_plane
-    from neglm_cli.vectors.tables import WITH_VECTORS, vectors_of
+    from neglm_cli.vectors.neighbors import CosineIndex
+    from neglm_cli.vectors.projection import project
+    from neglm_cli.vectors.vectors import WITH_VECTORS, vectors_of
 
     stored = container.read_from(source)
     if stored.kind not in WITH_VECTORS:
@@ -80,13 +80,13 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
     vectors = vectors_of(stored)
     counts = vectors.words.counts
     ids = (-counts).argsort(kind="stable")[:most]
-    plane = in_a_plane(Directions.of(vectors.vectors, stored.name).units(ids), method, seed)
+    points, variance = project(CosineIndex.of(vectors.vectors, stored.name).units(ids), method, seed)
     names = [short(vectors.words[i].decode(errors="backslashreplace"), LONGEST) for i in ids.tolist()]
-    how = "t-SNE" if plane.share is None else f"first two principal components, {plane.share:.0%} of the variance"
+    how = "t-SNE" if variance is None else f"first two principal components, {variance:.0%} of the variance"
     shown_words = f"{count_of(len(ids), 'most frequent word')}" if len(ids) < len(counts) else f"all {len(ids):,} words"
     text = f"{shown_words} of {_file(source.path)}, {how}"
-    summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": plane.share}
-    return Drawing(lambda: draw(plane.points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
+    summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": variance}
+    return Drawing(lambda: draw(points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
 
 
 def pmi_density(

@@ -107,7 +107,7 @@ def pmi(
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.objective.svd import most_columns, pmi_svd
+    from neglm_cli.objective.svd import max_columns, pmi_svd
     from neglm_cli.objective.theorem import EXACT_CELLS, approximate, cells_to_compute
 
     clock = Progress("pmi", None)
@@ -121,7 +121,7 @@ def pmi(
         model = approximate(joint, scores, drawn, seed, top, cores, progress.advance)
     decomposed = None
     if svd:
-        with Progress("SVD, at most", most_columns(joint.shape, trained.size), unit="") as progress:
+        with Progress("SVD, at most", max_columns(joint.shape, trained.size), unit="") as progress:
             found_scores = pmi_svd(joint, trained.size, seed, cores, progress.advance)
         with Progress("comparing the SVD", cells, "M cells") as progress:
             decomposed = approximate(joint, found_scores, drawn, seed, 0, cores, progress.advance)

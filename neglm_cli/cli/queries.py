@@ -11,7 +11,7 @@ from neglm_cli.errors import NeglmError, visible
 
 if TYPE_CHECKING:
     from neglm_cli.text.word_index import WordIndex
-    from neglm_cli.vectors.neighbours import Neighbour
+    from neglm_cli.vectors.neighbors import Neighbor
 
 JSON_DIGITS = 6
 
@@ -62,7 +62,7 @@ def as_text(word: bytes) -> str:
 
 def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
     """The ids of the words; a sentence for the first that has none."""
-    from neglm_cli.vectors.spelling import find, lower
+    from neglm_cli.vectors.lexicon import find, lower
 
     ids = [find(alphabet, word) for word in words]
     for word, id_ in zip(words, ids, strict=True):
@@ -73,7 +73,7 @@ def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[
     return ids
 
 
-def spelt(alphabet: "WordIndex", neighbours: list["Neighbour"]) -> list[tuple[bytes, float]]:
+def spelt(alphabet: "WordIndex", neighbours: list["Neighbor"]) -> list[tuple[bytes, float]]:
     return [(alphabet[neighbour.id], neighbour.score) for neighbour in neighbours]
 
 

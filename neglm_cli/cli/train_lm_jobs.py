@@ -92,7 +92,7 @@ def new_job(texts: "Texts", settings: "Settings", gpu: "Gpu | None", vectors: "V
 
 
 def vectors_to_start_from(path: str | None, settings: "Settings") -> "Vectors | None":
-    from neglm_cli.vectors.tables import load_vectors
+    from neglm_cli.vectors.vectors import load_vectors
 
     if path is None:
         return None

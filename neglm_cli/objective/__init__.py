@@ -1,1 +1,1 @@
-"""The objective: negative sampling, what it approximates, and the random numbers it draws."""
+"""The objective: negative sampling, its exact form, the PMI matrix it approximates, and random numbers."""

@@ -1,10 +1,28 @@
-"""Kernels that go over the cells of a matrix of scores: S(m), and what each cell adds to the divergence."""
+"""Kernels over the cells of a score matrix: S(m), its gradient, and the terms of the divergence."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.kernels import inlined, kernel
+
+
+class Cells(NamedTuple):
+    """The observed cells of a joint distribution, by row, and its noise: see `Joint`."""
+
+    starts: np.ndarray  # int64 (V+1,): row x has the cells starts[x] to starts[x+1]
+    columns: np.ndarray  # int32 (N,)
+    observed: np.ndarray  # float64 (N,)
+    noise_x: np.ndarray  # float64 (V,)
+    noise: np.ndarray  # float64 (C,)
+
+
+class Largest(NamedTuple):
+    """The largest values, descending, and their cells."""
+
+    values: np.ndarray  # float64
+    cells: np.ndarray  # int64: row · C + column
 
 
 @inlined
@@ -15,9 +33,9 @@ def softplus(score):
 
 @inlined
 def divergence(observed, noise, score):
-    """What a cell adds to KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` and `noise`.
+    """The term of a cell in KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` or `noise`.
 
-    Rounding may not make it negative.
+    Clamped at 0, because of rounding.
     """
     q = observed + noise
     outcome = observed * (math.log(observed / q) + softplus(-score))
@@ -27,8 +45,9 @@ def divergence(observed, noise, score):
 
 
 @inlined
-def keep_largest(value, cell, values, cells):
-    """Put a value into a falling list of the largest ones, behind its equals."""
+def insert(largest, value, cell):
+    """Insert a value into the largest ones, after equal ones."""
+    values, cells = largest
     i = values.size - 1
     while i > 0 and values[i - 1] < value:
         values[i], cells[i] = values[i - 1], cells[i - 1]
@@ -37,12 +56,12 @@ def keep_largest(value, cell, values, cells):
 
 
 @kernel
-def all_cells(scores, first, starts, columns, observed, noise_x, noise, by_word, by_context, values, cells):
-    """All cells of the rows from `first` on, whose scores these are. Returns their part of S(m).
+def all_cells(scores, first, cells, by_word, by_context, largest):
+    """Sum all cells of the rows from `first` on, with these scores (rows, C); returns their part of S(m).
 
-    Adds their divergence to by_word and by_context; keeps the largest in `values`, and where they are in `cells`
-    (row · C + column).
+    Adds their divergence to by_word and by_context, and the largest terms to `largest`.
     """
+    starts, columns, observed, noise_x, noise = cells
     contexts = noise.size
     total = 0.0
     for i in range(scores.shape[0]):
@@ -63,16 +82,17 @@ def all_cells(scores, first, starts, columns, observed, noise_x, noise, by_word,
                 row_score -= part
             row_divergence += part
             by_context[j] += part
-            if values.size and part > values[-1]:
-                keep_largest(part, row * contexts + j, values, cells)
+            if largest.values.size and part > largest.values[-1]:
+                insert(largest, part, row * contexts + j)
         total += row_score
         by_word[row] += row_divergence
     return total
 
 
 @kernel
-def slopes(scores, first, starts, columns, observed, noise_x, noise):
-    """The part of S(m) of the rows from `first` on, whose scores these are; the scores become g = dS/dm."""
+def score_gradients(scores, first, cells):
+    """The part of S(m) of the rows from `first` on, with these scores (rows, C), which are replaced by g = dS/dm."""
+    starts, columns, observed, noise_x, noise = cells
     total = 0.0
     for i in range(scores.shape[0]):
         row = first + i
@@ -82,21 +102,22 @@ def slopes(scores, first, starts, columns, observed, noise_x, noise):
             score = scores[i, j]
             e = math.exp(-abs(score))
             plus = max(score, 0.0) + math.log1p(e)  # −log σ(−m)
-            likely = (1.0 if score >= 0.0 else e) / (1.0 + e)  # σ(m)
+            sigmoid = (1.0 if score >= 0.0 else e) / (1.0 + e)  # σ(m)
             noise_part = noise_x[row] * noise[j]
             row_score -= noise_part * plus
-            slope = -noise_part * likely
+            gradient = -noise_part * sigmoid
             if cell < last and columns[cell] == j:
                 row_score -= observed[cell] * (plus - score)
-                slope += observed[cell] * ((e if score >= 0.0 else 1.0) / (1.0 + e))  # σ(−m)
+                gradient += observed[cell] * ((e if score >= 0.0 else 1.0) / (1.0 + e))  # σ(−m)
                 cell += 1
-            scores[i, j] = slope
+            scores[i, j] = gradient
         total += row_score
     return total
 
 
 @inlined
-def score_of(vectors, context_vectors, offset, row, column):
+def score_of(scores, row, column):
+    vectors, context_vectors, offset = scores
     score = offset[column]
     for d in range(vectors.shape[1]):
         score += vectors[row, d] * context_vectors[column, d]
@@ -104,17 +125,18 @@ def score_of(vectors, context_vectors, offset, row, column):
 
 
 @kernel
-def observed_cells(first, last, rows, columns, observed, noise_x, noise, vectors, context_vectors, offset, divergences):
-    """The divergence of each of the cells first to last, all of them with p(x,y) > 0."""
+def observed_cells(first, last, rows, cells, scores, divergences):
+    """Compute the divergence of the observed cells first to last."""
     for cell in range(first, last):
-        row, column = rows[cell], columns[cell]
-        score = score_of(vectors, context_vectors, offset, row, column)
-        divergences[cell] = divergence(observed[cell], noise_x[row] * noise[column], score)
+        row, column = rows[cell], cells.columns[cell]
+        score = score_of(scores, row, column)
+        divergences[cell] = divergence(cells.observed[cell], cells.noise_x[row] * cells.noise[column], score)
 
 
 @kernel
-def empty_cells(xs, ys, starts, columns, vectors, context_vectors, offset, terms):
-    """−log σ(−m) at each of the cells (xs[i], ys[i]) that is empty, 0 at the others."""
+def empty_cells(xs, ys, cells, scores, terms):
+    """Compute −log σ(−m) at each of the cells (xs[i], ys[i]) that is empty, 0 at the others."""
+    starts, columns = cells.starts, cells.columns
     for i in range(xs.size):
         row, column = xs[i], ys[i]
         low, high = starts[row], starts[row + 1]
@@ -126,9 +148,21 @@ def empty_cells(xs, ys, starts, columns, vectors, context_vectors, offset, terms
             else:
                 high = middle
         is_empty = low == last or columns[low] != column
-        terms[i] = softplus(score_of(vectors, context_vectors, offset, row, column)) if is_empty else 0.0
+        terms[i] = softplus(score_of(scores, row, column)) if is_empty else 0.0
 
 
-def no_cells(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """An empty list for `keep_largest`: values and cells."""
-    return np.zeros(size), np.full(size, -1)
+def no_cells(size: int) -> Largest:
+    """An empty list of so many values."""
+    return Largest(np.zeros(size), np.full(size, -1))
+
+
+@kernel
+def multiply_rows(first, last, starts, columns, values, dense, product):
+    """Compute rows first to last of a sparse matrix times a dense one: see `svd.Sparse`."""
+    for row in range(first, last):
+        for d in range(dense.shape[1]):
+            product[row, d] = 0.0
+        for cell in range(starts[row], starts[row + 1]):
+            column, value = columns[cell], values[cell]
+            for d in range(dense.shape[1]):
+                product[row, d] += value * dense[column, d]

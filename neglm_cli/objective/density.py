@@ -1,7 +1,7 @@
-"""Where pairs lie in the plane of PMI and learned score: a histogram, which a picture is drawn from.
+"""Histogram of pairs by PMI and learned score, for `neglm plot`.
 
-Observed pairs count as often as they occur, p(x,y). Pairs that never occur have a PMI of −∞ and no place in the plane:
-their scores have a histogram of their own, in which they count as often as noise draws them, p(x) p_α(y).
+Observed pairs are weighted by p(x,y). Pairs that never occur have a PMI of −∞: their scores have a separate histogram,
+weighted by the noise, p(x) p_α(y).
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
 BLOCK = 1 << 16  # pairs at a time
-CUT_OFF = 0.0005  # of the pairs, at each end of an axis: a few far away would shrink all others
+CUT_OFF = 0.0005  # fraction of the pairs at each end of an axis: outliers would shrink the rest
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
     pmi_edges: np.ndarray  # float64 (P+1,)
     score_edges: np.ndarray  # float64 (M+1,)
-    observed: np.ndarray  # float64 (P, M): shares of the observed pairs
-    empty: np.ndarray  # float64 (M,): shares of the noise pairs that never occur
-    empty_share: float  # of the noise pairs
-    median: np.ndarray  # float64 (P,): of the scores at a PMI; nan where there are no pairs
+    observed: np.ndarray  # float64 (P, M): fractions of the observed pairs
+    empty: np.ndarray  # float64 (M,): fractions of the noise pairs that never occur
+    empty_share: float  # their fraction of all noise pairs
+    median: np.ndarray  # float64 (P,): of the scores at a PMI; NaN if there are no pairs
     correlation: float | None  # of PMI and score over the observed pairs; None if one of them is constant
 
 
@@ -31,7 +31,7 @@ def density(
     joint: Joint, scores: Scores, bins: int, samples: int, seed: int, threads: int | None = None,
     progress: Progress = no_progress,
 ) -> Density:  # fmt: skip
-    """The densities, with about so many bins to the longer axis, and this many draws of noise."""
+    """Compute the histograms, with about so many bins on the longer axis, and so many draws of noise."""
     pmi, weights = joint.pmi, joint.p
     learned = scores_at(scores, joint.rows, joint.columns, threads, progress)
     never = _scores_of_empty_cells(joint, scores, samples, seed, threads)
@@ -71,22 +71,22 @@ def scores_at(
 def _scores_of_empty_cells(
     joint: Joint, scores: Scores, samples: int, seed: int, threads: int | None
 ) -> np.ndarray:  # fmt: skip
-    """The scores of those noise pairs, of so many that are drawn, that never occur."""
+    """Draw noise pairs, and compute the scores of those that never occur."""
     random = np.random.Generator(np.random.Philox(key=seed))
     xs, ys = (
         np.minimum(np.searchsorted(sums, random.random(samples) * sums[-1], "right"), len(sums) - 1)
         for sums in (np.cumsum(joint.p_x), np.cumsum(joint.noise))
     )
     contexts = joint.shape[1]
-    occurring = joint.rows.astype(np.int64) * contexts + joint.columns  # rising: that is the order of the cells
+    occurring = joint.rows.astype(np.int64) * contexts + joint.columns  # ascending, like the cells
     drawn = xs.astype(np.int64) * contexts + ys
-    places = np.minimum(np.searchsorted(occurring, drawn), len(occurring) - 1)
-    empty = occurring[places] != drawn
+    indices = np.minimum(np.searchsorted(occurring, drawn), len(occurring) - 1)
+    empty = occurring[indices] != drawn
     return scores_at(scores, xs[empty], ys[empty], threads)
 
 
 def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """From where to where values go, without the outermost."""
+    """The range of the values, without outliers."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     first, last = np.searchsorted(sums, (CUT_OFF * sums[-1], (1 - CUT_OFF) * sums[-1]))
@@ -94,7 +94,7 @@ def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
 
 
 def _edges(low: float, high: float, width: float) -> np.ndarray:
-    """Bins of that width, the values in their midst."""
+    """Edges of bins of this width, centered on the range."""
     if width <= 0:
         return np.array([low - 0.5, low + 0.5])
     count = max(1, int(np.ceil((high - low) / width + 1e-9)))

@@ -1,11 +1,11 @@
-"""The objective of negative sampling without the sampling: S is maximised over all cells, in float64.
+"""Exact training: S, the objective of negative sampling, is maximized over all cells, in float64.
 
     dS/dx = Σ_y g(x,y) y,   dS/dy = Σ_x g(x,y) x,   g = [ p(x,y) σ(−m) − k p(x) p_α(y) σ(m) ] / (k+1)
 
-The gradient is followed by L-BFGS in the variables √p(x)·x and √p_α(y)·y: S weighs the errors of a word by its
-frequency, and in these variables rare and frequent words have curvatures of the same size.
+The optimizer is L-BFGS in the variables √p(x)·x and √p_α(y)·y: S weights the errors of a word by its frequency, and in
+these variables rare and frequent words have curvatures of the same magnitude.
 
-Where there are empty cells S has no maximum, only a supremum: their scores fall forever, and S rises less and less.
+If there are empty cells S has no maximum, only a supremum: their scores decrease forever, and S increases ever slower.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.objective.cells import slopes
+from neglm_cli.objective.cells import score_gradients
 from neglm_cli.objective.joint import Joint
-from neglm_cli.objective.lbfgs import climb
 from neglm_cli.objective.svd import DENSE_CELLS, pmi_svd
 from neglm_cli.objective.theorem import Scores, exact
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
-MOST_CELLS = 25_000_000
+MAX_CELLS = 25_000_000
 BLOCK_CELLS = 1 << 18
-WINDOW = 10  # iterations over which the rise of S is judged: a single one may be short by chance
-START = 0.01  # standard deviation of what is added to the starting point, so that no dimension is zero
+WINDOW = 10  # iterations over which the increase of S is averaged
+INITIAL_NOISE = 0.01  # standard deviation of noise that is added to initial values, so that no dimension is zero
 ROUNDING = 1e-16
+HISTORY = 20  # steps that L-BFGS keeps
+MAX_HALVINGS = 40  # of the step length, in a line search
+MIN_INCREASE = 1e-4  # of the linear prediction, for a step to be accepted (Armijo)
+MIN_CURVATURE = 1e-12
+
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,7 @@ def no_report(iteration: int, score: float) -> None:
     pass
 
 
-def maximise(
+def maximize(
     pairs: Pairs,
     size: int,
     k: int,
@@ -54,25 +59,25 @@ def maximise(
     max_iterations: int = 1000,
     report: Callable[[int, float], None] = no_report,
 ) -> Result:
-    """The vectors of this size that maximise S, for the objective `pmi` or `cond`.
+    """Find the vectors of this size that maximize S, for the objective `pmi` or `cond`.
 
-    They have converged when an iteration raises S, on average over some, by less than `tolerance` times
-    S(pmi) − S(independence), which is all that there is to gain. `report` gets each iteration and its S.
+    Converged when the mean increase of S per iteration is less than `tolerance` times S(pmi) − S(independence), the
+    largest possible gain. report: called with each iteration and its S.
     """
-    if len(pairs.words) * len(pairs.contexts) > MOST_CELLS:
+    if len(pairs.words) * len(pairs.contexts) > MAX_CELLS:
         raise NeglmError(
             f"{len(pairs.words):,} × {len(pairs.contexts):,} cells are too many to go over all of them (at most "
-            f"{MOST_CELLS:,}): leave out --exact, or give a higher --min-count"
+            f"{MAX_CELLS:,}): leave out --exact, or give a higher --min-count"
         )
     joint = Joint.of(pairs, k, noise_alpha)
-    return improve(joint, start(joint, size, objective, seed), tolerance, max_iterations, report)
+    return optimize(joint, initial_scores(joint, size, objective, seed), tolerance, max_iterations, report)
 
 
-def start(joint: Joint, size: int, objective: str, seed: int) -> Scores:
-    """The scores of truncated SVD (see `svd`). With no empty cells and full rank that is the optimum already.
+def initial_scores(joint: Joint, size: int, objective: str, seed: int) -> Scores:
+    """The scores of truncated SVD (see `svd`). With no empty cells and full rank these are the optimum.
 
-    What SVD has as an offset must be in the vectors here: a small matrix is decomposed with it inside, for a large
-    one it takes a dimension of its own.
+    The offset of the SVD must be in the vectors here: a small matrix is decomposed with it, for a large one it takes
+    one dimension.
     """
     offset = joint.score_offset(objective)
     inside = -np.log(joint.k) - offset
@@ -88,18 +93,18 @@ def start(joint: Joint, size: int, objective: str, seed: int) -> Scores:
         found = np.hstack([ones, guess.vectors]), np.hstack([inside[:, None], guess.context_vectors])
     vectors, contexts = (np.pad(side[:, :size], ((0, 0), (0, max(0, size - side.shape[1])))) for side in found)
     if size < min(joint.shape):
-        vectors = vectors + random.normal(0, START, vectors.shape)
+        vectors = vectors + random.normal(0, INITIAL_NOISE, vectors.shape)
     return Scores.of(vectors, contexts, offset)
 
 
-def improve(
+def optimize(
     joint: Joint,
     scores: Scores,
     tolerance: float,
     max_iterations: int,
     report: Callable[[int, float], None] = no_report,
 ) -> Result:
-    """L-BFGS, from these scores on."""
+    """Run L-BFGS from these scores."""
     words, contexts = joint.shape
     size = scores.vectors.shape[1]
     scale = np.sqrt(np.concatenate([np.where(joint.p_x > 0, joint.p_x, 1), joint.noise]))[:, None]
@@ -111,16 +116,16 @@ def improve(
         return Scores(both[:words], both[words:], scores.offset)
 
     def function(point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, x_slopes, y_slopes = score_and_slopes(joint, vectors_at(point))
-        return value, (np.vstack([x_slopes, y_slopes]) / scale).ravel()
+        value, x_gradient, y_gradient = score_and_gradients(joint, vectors_at(point))
+        return value, (np.vstack([x_gradient, y_gradient]) / scale).ravel()
 
     def done(iteration: int, before: float, value: float) -> bool:
         report(iteration, value)
         values.append(value)
         return len(values) > WINDOW and value - values[-1 - WINDOW] <= WINDOW * enough
 
-    beginning = (np.vstack([scores.vectors, scores.context_vectors]) * scale).ravel()
-    point, iterations, converged = climb(function, beginning, done, max_iterations)
+    initial = (np.vstack([scores.vectors, scores.context_vectors]) * scale).ravel()
+    point, iterations, converged = lbfgs(function, initial, done, max_iterations)
     found = vectors_at(point)
     reached = exact(joint, found)
     return Result(
@@ -128,24 +133,71 @@ def improve(
     )  # fmt: skip
 
 
-def score_and_slopes(joint: Joint, scores: Scores) -> tuple[float, np.ndarray, np.ndarray]:
-    """S, dS/dX (V, D) and dS/dY (C, D), a block of rows at a time."""
+def score_and_gradients(joint: Joint, scores: Scores) -> tuple[float, np.ndarray, np.ndarray]:
+    """S, dS/dX (V, D) and dS/dY (C, D), computed by blocks of rows."""
     words, contexts = joint.shape
     height = max(1, BLOCK_CELLS // contexts)
     firsts = range(0, words, height)
 
     def work(first: int) -> tuple[float, int, np.ndarray]:
         block_scores = scores.rows(first, first + height)
-        part = slopes(
-            block_scores, first, joint.starts, joint.columns, joint.observed, joint.noise_x, joint.noise
-        )  # fmt: skip
+        part = score_gradients(block_scores, first, joint.arrays)
         return part, first, block_scores
 
     total = 0.0
-    x_slopes, y_slopes = np.empty_like(scores.vectors), np.zeros_like(scores.context_vectors)
+    x_gradient, y_gradient = np.empty_like(scores.vectors), np.zeros_like(scores.context_vectors)
     results = ordered_map(work, firsts, usable_cores()) if len(firsts) > 1 else map(work, firsts)
     for part, first, g in results:
         total += part
-        x_slopes[first : first + height] = g @ scores.context_vectors
-        y_slopes += g.T @ scores.vectors[first : first + height]
-    return total, x_slopes, y_slopes
+        x_gradient[first : first + height] = g @ scores.context_vectors
+        y_gradient += g.T @ scores.vectors[first : first + height]
+    return total, x_gradient, y_gradient
+
+
+def lbfgs(
+    function: Function, point: np.ndarray, done: Callable[[int, float, float], bool], max_iterations: int
+) -> tuple[np.ndarray, int, bool]:
+    """Maximize a function with L-BFGS, until done(iteration, previous value, value) returns True.
+
+    Returns the point, the number of iterations, and whether it is done, or no step increases the value any more.
+    """
+    value, gradient = function(point)
+    steps: list[tuple[np.ndarray, np.ndarray, float]] = []  # s, y and 1/s·y of the last steps
+    for iteration in range(1, max_iterations + 1):
+        direction = _direction(gradient, steps)
+        slope = float(direction @ gradient)
+        length = 1.0 if steps else 1 / max(1e-300, float(np.abs(gradient).max()))
+        for _ in range(MAX_HALVINGS):
+            new_point = point + length * direction
+            new_value, new_gradient = function(new_point)
+            if new_value >= value + MIN_INCREASE * length * slope:
+                break
+            length /= 2
+        else:
+            if not steps:
+                return point, iteration, True
+            steps = []  # the history misleads: continue with the gradient
+            continue
+        s, y = new_point - point, gradient - new_gradient
+        if s @ y > MIN_CURVATURE * (s @ s):
+            steps = [*steps[1 - HISTORY :], (s, y, 1 / float(s @ y))]
+        before, point, value, gradient = value, new_point, new_value, new_gradient
+        if done(iteration, before, value):
+            return point, iteration, True
+    return point, max_iterations, False
+
+
+def _direction(gradient: np.ndarray, steps: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
+    """The gradient times the approximate inverse Hessian (two-loop recursion)."""
+    direction = gradient.copy()
+    weights = []
+    for s, y, inverse in reversed(steps):
+        weight = inverse * float(s @ direction)
+        direction -= weight * y
+        weights.append(weight)
+    if steps:
+        _, y, inverse = steps[-1]
+        direction /= inverse * float(y @ y)
+    for (s, y, inverse), weight in zip(steps, reversed(weights), strict=True):
+        direction += (weight - inverse * float(y @ direction)) * s
+    return direction

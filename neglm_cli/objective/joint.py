@@ -1,4 +1,4 @@
-"""A joint distribution p(x,y), the noise it is told apart from, and what the best scores would reach.
+"""A joint distribution p(x,y), its noise distribution, and the objective S.
 
 For scores m(x,y), with k noise contexts for each pair, drawn from p_α(y) ∝ count(y)^α:
 
@@ -14,14 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
+from neglm_cli.objective.cells import Cells
+from neglm_cli.objective.losses import score_offsets
 from neglm_cli.objective.noise import probabilities
-from neglm_cli.objective.offsets import score_offsets
 from neglm_cli.text.pairs import Pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Cells with p(x,y) > 0 in the order of rows, then columns; all other cells are empty."""
+    """Cells with p(x,y) > 0, sorted by row and column; all other cells are empty."""
 
     rows: np.ndarray  # int32 (N,)
     columns: np.ndarray  # int32 (N,)
@@ -33,7 +34,7 @@ class Joint:
 
     @staticmethod
     def of(pairs: Pairs, k: int, noise_alpha: float) -> "Joint":
-        """The distribution of these pairs. Noise is drawn by the counts of the contexts' alphabet, as in training."""
+        """The distribution of these pairs. As in training, noise follows the counts of all contexts."""
         total = pairs.counts.sum(dtype=np.float64)
         return Joint(
             pairs.rows,
@@ -71,6 +72,11 @@ class Joint:
         return self.k * self.p_x / (self.k + 1)
 
     @cached_property
+    def arrays(self) -> Cells:
+        """The arrays for kernels."""
+        return Cells(self.starts, self.columns, self.observed, self.noise_x, self.noise)
+
+    @cached_property
     def pmi(self) -> np.ndarray:
         """log p(x,y) / (p(x) p_α(y)) − log k at each cell; at the empty ones it is −∞."""
         return np.log(self.p / (self.p_x[self.rows] * self.noise[self.columns])) - np.log(self.k)
@@ -82,15 +88,15 @@ class Joint:
         return float(self.pmi[cell]) if cell < last and self.columns[cell] == column else None
 
     def score_offset(self, objective: str) -> np.ndarray:
-        """What is added to x·y to make it a score, by context: nothing for `pmi`, −log(k p_α(y)) for `cond`."""
+        """Added to x·y to get a score, by context: 0 for `pmi`, −log(k p_α(y)) for `cond`."""
         return score_offsets(objective, self.noise, self.k)
 
     def optimum(self) -> float:
-        """S(pmi). Empty cells add nothing: σ(−∞) says noise, and noise it is."""
+        """S(pmi), the maximum. Empty cells contribute 0: they are always noise, and σ(−∞) = 0 says so."""
         return _best(self.observed, self.noise_x[self.rows] * self.noise[self.columns])
 
     def independence(self) -> float:
-        """S at m(x,y) = log p(y) / p_α(y) − log k: the best that is possible without knowing which x is there."""
+        """S at m(x,y) = log p(y) / p_α(y) − log k: the maximum for scores that do not depend on x."""
         return _best(self.p_y / (self.k + 1), self.k * self.noise / (self.k + 1))
 
 
@@ -99,6 +105,6 @@ def _best(observed: np.ndarray, noise: np.ndarray) -> float:
     both = observed + noise
     terms = np.zeros_like(both)
     for part in (observed, noise):
-        there = part > 0
-        terms[there] += part[there] * np.log(part[there] / both[there])
+        positive = part > 0
+        terms[positive] += part[positive] * np.log(part[positive] / both[positive])
     return float(terms.sum())

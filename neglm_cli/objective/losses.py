@@ -1,4 +1,4 @@
-"""The one table that every loss of a language model is a row of.
+"""Offsets of scores: a table of the losses of language models, and the objectives of `embed`.
 
     loss      training score s                   bias starts at   log Z   test logit
     neglm     w·c − log Z                        –                log k   w·c − log Z + log(k p_α(w))
@@ -7,12 +7,12 @@
     neg       w·c                                –                –       w·c
     softmax   w·c + b_w                          0                –       w·c + b_w
 
-At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so s + log(k p_α(w)) is log p(w|c): that is what
-a test has to add. `neg` is the wrong way, kept to show it.
+At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so the test logit s + log(k p_α(w)) is log p(w|c).
+`neg` omits this correction, for comparison.
 
-log Z is a constant, 0 in the paper. It changes no probability, for these are normalised, but it says where training
-starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the optimum;
-with 0 it starts with noise words as likely as the true one, and much of an epoch goes into learning that they are not.
+log Z is a constant, 0 in the paper. It changes no probability, because these are normalized, but it determines where
+training starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the
+optimum; with 0, noise words are as likely as the true one at first, and unlearning that takes much of an epoch.
 """
 
 import math
@@ -22,8 +22,8 @@ import numpy as np
 
 
 class Loss(NamedTuple):
-    bias: bool  # whether words have a learned bias
-    corrects: bool  # whether its training score leaves log(k p_α(w)) to the test
+    bias: bool  # True if words have a learned bias
+    corrects: bool  # True if log(k p_α(w)) is added at test time only
     sampled: bool = True
 
 
@@ -37,22 +37,31 @@ LOSSES = {
 
 
 def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """float64 (V,): what is added to w·c + b_w in training; `noise` is p_α."""
+    """float64 (V,): added to w·c + b_w in training; `noise` is p_α."""
     constant = np.full(len(noise), -log_z)
     return constant - np.log(k * noise) if loss == "nce" else constant
 
 
 def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """float64 (V,): what is added to w·c + b_w to make a logit."""
+    """float64 (V,): added to w·c + b_w to get a logit."""
     constant = np.full(len(noise), -log_z)
     return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
 
 
 def first_log_z(loss: str, k: int) -> float:
-    """The constant with which training starts at probabilities that make sense: those of single words, or 1/V."""
+    """The constant for which initial probabilities are those of the unigram model, or 1/V."""
     return math.log(k) if LOSSES[loss].corrects else 0.0
 
 
 def first_bias(loss: str, words: int) -> float:
-    """Where biases start: NCE's make the model a probability from the start."""
+    """Initial value of biases. NCE's make the model normalized at the start."""
     return -math.log(words) if loss == "nce" else 0.0
+
+
+def score_offsets(objective: str, noise: np.ndarray, k: int) -> np.ndarray:
+    """float64 (V,): added to the product of two vectors in `embed`; `noise` is p_α.
+
+    At its optimum the objective's score is log p(y|x)/p_α(y) − log k, the shifted PMI. With an offset of
+    −log(k p_α(y)), the objective `cond`, the product is log p(y|x). Other objectives have no offset.
+    """
+    return -np.log(k * noise) if objective == "cond" else np.zeros(len(noise))

@@ -1,7 +1,7 @@
-"""Noise words: drawn in proportion to count^α, each in constant time, whatever the vocabulary's size.
+"""Noise words: drawn in proportion to count^α, in constant time.
 
-An alias table (Walker 1974, Vose 1991): a slot is chosen evenly, and holds two words and the share of the first.
-Share and second word lie in one 64-bit entry, so that a draw touches the memory once.
+An alias table (Walker 1974, Vose 1991): a slot is chosen uniformly, and has two words and the probability of the first.
+Probability and second word share one 64-bit entry, so that a draw reads memory once.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ S32 = np.uint64(32)
 
 def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
     """p_α: float64 (V,), in proportion to count^α."""
-    weights = (np.asarray(counts, np.float64) / counts.max()) ** alpha  # so that no power overflows
+    weights = (np.asarray(counts, np.float64) / counts.max()) ** alpha  # no power overflows
     return weights / weights.sum()
 
 
@@ -28,17 +28,17 @@ def alias_table(distribution: np.ndarray) -> np.ndarray:
 
 @register_jitable
 def draw_word(table, bits):
-    """A word from 64 random bits."""
+    """Draw a word, with 64 random bits."""
     slot = below(bits, np.uint64(table.size))
     entry = table[slot]
     return slot if (bits & LOWER) < (entry >> S32) else entry & LOWER
 
 
 @kernel
-def _alias_table(shares):  # shares: float64 (V,), of mean 1; used up
+def _alias_table(shares):  # shares: float64 (V,), of mean 1; overwritten
     size = shares.size
     table = np.empty(size, np.uint64)
-    small = np.empty(size, np.int64)  # words with less than their slot holds
+    small = np.empty(size, np.int64)  # words with less than one slot's probability
     large = np.empty(size, np.int64)
     smalls = larges = 0
     for word in range(size):
@@ -57,7 +57,7 @@ def _alias_table(shares):  # shares: float64 (V,), of mean 1; used up
             larges -= 1
             small[smalls] = other
             smalls += 1
-    for rest, count in ((small, smalls), (large, larges)):  # rounding leaves some: their slots are theirs alone
+    for rest, count in ((small, smalls), (large, larges)):  # left over by rounding: the only word of their slots
         for i in range(count):
             table[rest[i]] = (LOWER << S32) | np.uint64(rest[i])
     return table

@@ -1,42 +1,85 @@
-"""The PMI matrix by truncated singular value decomposition: what embeddings are compared with.
+"""Truncated SVD of the PMI matrix, as a baseline for embeddings.
 
-pmi is −∞ at the empty cells, where least squares has no answer. Here they are set to independence: the matrix is
-log p(x,y) / (p(x) p_α(y)) at the observed cells and 0 at the others, which is sparse, and log k is taken off the
+pmi is −∞ at the empty cells, so least squares has no solution. Here these are set to independence: the matrix is
+log p(x,y) / (p(x) p_α(y)) at the observed cells and 0 at the others, which is sparse, and log k is subtracted from the
 reconstruction, m = U_d Σ_d V_dᵀ − log k. With no empty cells and full rank this is the PMI matrix itself.
 
-(Levy and Goldberg factorise max(pmi, 0) and leave the shift inside. Then empty cells are rebuilt near 0, where
+(Levy and Goldberg factorize max(pmi, 0), with the shift inside. Empty cells are then reconstructed near 0, where
 σ(0) = ½ takes half of the noise for observed.)
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from neglm_cli.objective.cells import multiply_rows
 from neglm_cli.objective.joint import Joint
-from neglm_cli.objective.sparse import Sparse
 from neglm_cli.objective.theorem import Progress, Scores, no_progress
-from neglm_cli.text.parallel import usable_cores
+from neglm_cli.text.parallel import ordered_map, usable_cores
 
-DENSE_CELLS = 1 << 20  # up to here LAPACK is asked
-MOST_COLUMNS = 4  # of the basis, times d
-ENOUGH = 1e-5  # relative rise of the energy by one more block
-NOTHING = 1e-8  # a singular value, relative to the largest, that is rounding
+DENSE_CELLS = 1 << 20  # up to this size LAPACK decomposes the dense matrix
+BLOCKS = 64  # of rows, for the threads
+MAX_COLUMNS = 4  # of the basis, times d
+TOLERANCE = 1e-5  # relative increase of the energy by one more block
+ROUNDING = 1e-8  # singular values below it, relative to the largest, are rounding errors
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A sparse matrix, by row: row x has values[starts[x]:starts[x+1]] at columns[starts[x]:starts[x+1]]."""
+
+    starts: np.ndarray  # int64 (V+1,)
+    columns: np.ndarray  # int32 (N,)
+    values: np.ndarray  # float64 (N,)
+    width: int  # C
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.starts) - 1, self.width
+
+    def transposed(self) -> "Sparse":
+        rows = np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+        order = np.argsort(self.columns, kind="stable")
+        starts = np.concatenate(([0], np.cumsum(np.bincount(self.columns, minlength=self.width))))
+        return Sparse(starts, rows[order], self.values[order], len(self.starts) - 1)
+
+    def dense(self) -> np.ndarray:
+        matrix = np.zeros(self.shape)
+        matrix[np.repeat(np.arange(self.shape[0]), np.diff(self.starts)), self.columns] = self.values
+        return matrix
+
+    def times(self, matrix: np.ndarray, threads: int) -> np.ndarray:
+        """The product with a dense matrix, float64 (C, d): float64 (V, d)."""
+        product = np.empty((self.shape[0], matrix.shape[1]))
+        # equal numbers of cells, not of rows: the first words are the frequent ones
+        edges = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], BLOCKS + 1)[1:-1])
+        edges = np.concatenate(([0], edges, [self.shape[0]]))
+        dense = np.ascontiguousarray(matrix)
+
+        def work(block: int) -> None:
+            multiply_rows(edges[block], edges[block + 1], self.starts, self.columns, self.values, dense, product)
+
+        for _ in ordered_map(work, range(BLOCKS), threads):
+            pass
+        return product
 
 
 def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, progress: Progress = no_progress) -> Scores:
-    """The scores of rank d that truncated SVD gives: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
+    """The scores of rank d of truncated SVD: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
     matrix = Sparse(joint.starts, joint.columns, joint.pmi + np.log(joint.k), joint.shape[1])
     left, values, right = truncated_svd(matrix, size, seed, threads or usable_cores(), progress)
     roots = np.sqrt(values)
     return Scores.of(left * roots, right * roots, np.full(joint.shape[1], -np.log(joint.k)))
 
 
-def most_columns(shape: tuple[int, int], size: int) -> int:
-    """How many columns the basis may get, for its progress: it stops as soon as more would change little."""
+def max_columns(shape: tuple[int, int], size: int) -> int:
+    """The maximal number of columns of the basis, for progress; it may converge with fewer."""
     width = _width(size)
-    return min(MOST_COLUMNS * size + 2 * width, *shape) // width * width
+    return min(MAX_COLUMNS * size + 2 * width, *shape) // width * width
 
 
 def _width(size: int) -> int:
-    """Columns that the basis grows by."""
+    """Columns of a block."""
     return max(8, size // 2)
 
 
@@ -54,14 +97,15 @@ def truncated_svd(
 def _block_krylov(
     matrix: Sparse, size: int, seed: int, threads: int, progress: Progress
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Randomised: Q is an orthonormal basis of B, (MMᵀ)B, (MMᵀ)²B, …, where B = MΩ is M times some random columns.
+    """Randomized block Krylov method: Q is an orthonormal basis of B, (MMᵀ)B, (MMᵀ)²B, …, where B = MΩ, with
+    random Ω.
 
-    The SVD of the small matrix QᵀM is that of M, as far as Q has caught M's largest singular vectors. Q grows by a
-    block until the energy Σσ² of the d largest values, which never falls, has stopped rising.
+    The SVD of the small matrix QᵀM is that of M, as far as Q contains M's largest singular vectors. Q grows by a block
+    until the energy Σσ² of the d largest values, which never decreases, has converged.
     """
     transposed = matrix.transposed()
     random = np.random.Generator(np.random.Philox(key=seed))
-    width, most = _width(size), most_columns(matrix.shape, size)
+    width, most = _width(size), max_columns(matrix.shape, size)
     basis = np.empty((matrix.shape[0], most))  # Q
     image = np.empty((matrix.shape[1], most))  # MᵀQ
     gram = np.empty((most, most))  # QᵀMMᵀQ
@@ -69,7 +113,7 @@ def _block_krylov(
     energy = 0.0
     for done in range(0, most, width):
         columns = done + width
-        for _ in range(2):  # once leaves what rounding has let through
+        for _ in range(2):  # twice, because of rounding
             block -= basis[:, :done] @ (basis[:, :done].T @ block)
             block, _ = np.linalg.qr(block)
         basis[:, done:columns] = block
@@ -79,11 +123,11 @@ def _block_krylov(
         progress(width)
         if columns >= 2 * size:
             before, energy = energy, float(np.linalg.eigvalsh(gram[:columns, :columns])[-size:].sum())
-            if energy - before <= ENOUGH * energy:
+            if energy - before <= TOLERANCE * energy:
                 break
         block = matrix.times(block, threads)
     squares, rotation = np.linalg.eigh(gram[:columns, :columns])
     rotation = rotation[:, : -size - 1 : -1]
     values = np.sqrt(np.maximum(squares[: -size - 1 : -1], 0))
-    scale = np.divide(1, values, out=np.zeros(size), where=values > values[0] * NOTHING)
+    scale = np.divide(1, values, out=np.zeros(size), where=values > values[0] * ROUNDING)
     return basis[:, :columns] @ rotation, values, image[:, :columns] @ rotation * scale

@@ -1,34 +1,34 @@
 """Theorem 1: how far scores of rank d are from the PMI matrix.
 
-For any scores m,  S(pmi) − S(m) = KL(p_pmi(z|x,y) ‖ p_m(z|x,y)) ≥ 0,  where z tells observed pairs from noise, and
-the expectation is over q (see `joint`). The divergence is summed cell by cell here, each cell ≥ 0, and S(m) on
-its own, so that the theorem can be seen to hold.
+For any scores m,  S(pmi) − S(m) = KL(p_pmi(z|x,y) ‖ p_m(z|x,y)) ≥ 0,  where z distinguishes observed pairs from noise,
+and the expectation is over q (see `joint`). The divergence is summed over cells, each term ≥ 0, and S(m) is computed
+independently, as a check of the theorem.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.objective.cells import all_cells, empty_cells, no_cells, observed_cells
+from neglm_cli.objective.cells import Largest, all_cells, empty_cells, no_cells, observed_cells
 from neglm_cli.objective.joint import Joint
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
-BLOCK_CELLS = 1 << 20  # scores that are computed at a time
+BLOCK_CELLS = 1 << 20  # scores computed at a time
 BLOCK_SAMPLES = 1 << 16
-EXACT_CELLS = 400_000_000  # up to here all cells are the default: 20,000 words and as many contexts
+EXACT_CELLS = 400_000_000  # up to this size all cells are computed by default: 20,000 words and contexts
 
-Progress = Callable[[int], None]  # called with the cells or samples that were done since the last call
+Progress = Callable[[int], None]  # called with the number of cells or samples done since the last call
 
 
 def no_progress(count: int) -> None:
     pass
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(NamedTuple):
     """m(x,y) = x·y + offset(y)."""
 
     vectors: np.ndarray  # float64 (V, D)
@@ -51,59 +51,55 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """What scores keep of the PMI matrix, in nats per pair of q."""
+    """How well scores approximate the PMI matrix, in nats per pair of q."""
 
     score: float  # S(m)
     divergence: float  # KL(p_pmi ‖ p_m) = S(pmi) − S(m)
-    standard_error: float  # of both; 0 if no cell was left out
-    by_word: np.ndarray  # float64 (V,): the part of the divergence that each x adds
+    standard_error: float  # of both; 0 if all cells were computed
+    by_word: np.ndarray  # float64 (V,): the divergence of each x
     by_context: np.ndarray  # float64 (C,)
-    rows: np.ndarray  # the cells that add most, falling; of the observed ones only, if there is a standard error
+    rows: np.ndarray  # cells with the largest terms, descending; only observed ones, if sampled
     columns: np.ndarray
-    parts: np.ndarray  # what they add
+    parts: np.ndarray  # their terms
 
 
 def approximate(
     joint: Joint, scores: Scores, samples: int | None, seed: int, top: int = 0, threads: int | None = None,
     progress: Progress = no_progress,
 ) -> Approximation:  # fmt: skip
-    """What these scores keep of the PMI matrix: from so many samples, or exactly if that is None."""
+    """Compare scores with the PMI matrix, by so many samples, or exactly if that is None."""
     if samples is None:
         return exact(joint, scores, top, threads, progress)
     return sampled(joint, scores, samples, seed, top, threads, progress)
 
 
 def cells_to_compute(joint: Joint, samples: int | None) -> int:
-    """How many cells `approximate` computes, for its progress."""
+    """The number of cells that `approximate` computes, for progress."""
     return joint.cells if samples is None else len(joint.p) + samples
 
 
 def exact(
     joint: Joint, scores: Scores, top: int = 0, threads: int | None = None, progress: Progress = no_progress
 ) -> Approximation:
-    """All cells, a block of rows at a time."""
+    """Compute all cells, by blocks of rows."""
     words, contexts = joint.shape
     by_word = np.zeros(words)
     height = max(1, BLOCK_CELLS // contexts)
 
-    def work(first: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, int]:
+    def work(first: int) -> tuple[float, np.ndarray, Largest, int]:
         block_scores = scores.rows(first, first + height)
-        by_context = np.zeros(contexts)
-        block_parts, block_cells = no_cells(top)
-        total = all_cells(
-            block_scores, first, joint.starts, joint.columns, joint.observed, joint.noise_x, joint.noise,
-            by_word, by_context, block_parts, block_cells,
-        )  # fmt: skip
-        return total, by_context, block_parts, block_cells, block_scores.size
+        by_context, largest = np.zeros(contexts), no_cells(top)
+        total = all_cells(block_scores, first, joint.arrays, by_word, by_context, largest)
+        return total, by_context, largest, block_scores.size
 
     score, by_context = 0.0, np.zeros(contexts)
     parts, cells = no_cells(0)
-    for total, block_by_context, block_parts, block_cells, size in ordered_map(
+    for total, block_by_context, largest, size in ordered_map(
         work, range(0, words, height), threads or usable_cores()
-    ):
+    ):  # fmt: skip
         score += total
         by_context += block_by_context
-        parts, cells = _largest(np.concatenate([parts, block_parts]), np.concatenate([cells, block_cells]), top)
+        parts, cells = _largest(np.concatenate([parts, largest.values]), np.concatenate([cells, largest.cells]), top)
         progress(size)
     rows, columns = np.divmod(cells, contexts)
     return Approximation(score, float(by_word.sum()), 0.0, by_word, by_context, rows, columns, parts)
@@ -118,10 +114,10 @@ def sampled(
     threads: int | None = None,
     progress: Progress = no_progress,
 ) -> Approximation:
-    """All observed cells, and a sample of the empty ones.
+    """Compute all observed cells, and a sample of the empty ones.
 
-    An empty cell adds k/(k+1) p(x) p_α(y) · −log σ(−m). So the empty ones together add k/(k+1) times the
-    expectation, over x ~ p(x) and y ~ p_α(y), of −log σ(−m) where the cell is empty and 0 elsewhere.
+    The term of an empty cell is k/(k+1) p(x) p_α(y) · −log σ(−m). So their sum is k/(k+1) times the expectation, over
+    x ~ p(x) and y ~ p_α(y), of −log σ(−m) where the cell is empty and 0 elsewhere.
     """
     threads = threads or usable_cores()
     words, contexts = joint.shape
@@ -149,9 +145,9 @@ def sampled(
 
 
 def kept(joint: Joint, divergence: float) -> float | None:
-    """How much of what there is to know about y from x is kept: 1 is all, 0 is no more than independence has.
+    """The fraction of the gain over independence that scores keep: 1 is the PMI matrix, 0 is independence.
 
-    It can be negative. None if x and y are independent, so that there is nothing to keep.
+    It can be negative. None if x and y are independent.
     """
     gain = joint.optimum() - joint.independence()
     return 1 - divergence / gain if gain > 1e-12 else None
@@ -162,10 +158,7 @@ def _observed(joint: Joint, scores: Scores, threads: int, progress: Progress) ->
     divergences = np.empty(len(joint.p))
 
     def work(block: tuple[int, int]) -> int:
-        observed_cells(
-            *block, joint.rows, joint.columns, joint.observed, joint.noise_x, joint.noise,
-            scores.vectors, scores.context_vectors, scores.offset, divergences,
-        )  # fmt: skip
+        observed_cells(*block, joint.rows, joint.arrays, scores, divergences)
         return block[1] - block[0]
 
     for count in ordered_map(work, _blocks(len(joint.p), BLOCK_SAMPLES), threads):
@@ -176,7 +169,7 @@ def _observed(joint: Joint, scores: Scores, threads: int, progress: Progress) ->
 def _sample(
     joint: Joint, scores: Scores, x_sums: np.ndarray, y_sums: np.ndarray, seed: int, block: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cells drawn for samples first to last, and −log σ(−m) at the empty ones. Each block has its own numbers."""
+    """Draw a block of cells, with its own seed, and compute −log σ(−m) at the empty ones."""
     first, last = block
     random = np.random.Generator(np.random.Philox(key=[seed, first]))
     xs, ys = (
@@ -184,9 +177,7 @@ def _sample(
         for sums in (x_sums, y_sums)
     )
     terms = np.empty(last - first)
-    empty_cells(
-        xs, ys, joint.starts, joint.columns, scores.vectors, scores.context_vectors, scores.offset, terms
-    )  # fmt: skip
+    empty_cells(xs, ys, joint.arrays, scores, terms)
     return xs, ys, terms
 
 
@@ -195,7 +186,7 @@ def _blocks(length: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _largest(values: np.ndarray, cells: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest positive values, falling, and their cells; equal ones in the order they came."""
+    """The largest positive values, descending, and their cells; ties in their original order."""
     order = np.argsort(-values, kind="stable")[:count]
     order = order[values[order] > 0]
     return values[order], cells[order]

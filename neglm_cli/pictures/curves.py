@@ -1,9 +1,9 @@
-"""Learning curves: what trainings have reported, one panel above the other."""
+"""Learning curves, in panels one above the other."""
 
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from neglm_cli.pictures.labels import apart
+from neglm_cli.pictures.labels import spread_out
 from neglm_cli.pictures.log import By, TrainingLog
 from neglm_cli.pictures.panels import Panel, last_of, limits, panels
 from neglm_cli.pictures.paper import INK, SOFT, WIDTH, Look, grid
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 PANEL, GAP, ABOVE, BELOW, LEFT = 1.75, 0.42, 0.36, 0.5, 0.6  # inches
 LABEL_SIZE = 8.5  # points
 LINE = 1.25 * LABEL_SIZE / 72  # inches from one label to the next
-MARKS = 8  # on a line
+MARKS = 8  # on a curve
 LONGEST = 28  # characters of a run's name
 
 
 class End(NamedTuple):
-    """Where a line ends, and what is said of it there."""
+    """The end of a curve, and its label."""
 
     x: float
     y: float
@@ -36,7 +36,7 @@ def draw(logs: list[TrainingLog], names: list[str], by: By, reports: bool = Fals
     names = [name if len(name) <= LONGEST else "…" + name[-LONGEST + 1 :] for name in names]
     labels = [_labels(panel, names) for panel in drawn]
     right = (0.36 if len(logs) > 1 else 0.25) + max(_width(label) for row in labels for label in row)
-    panel_height = max(PANEL, LINE * (len(logs) + 1))  # there is to be room for all names
+    panel_height = max(PANEL, LINE * (len(logs) + 1))  # all names must fit
     height = ABOVE + len(drawn) * panel_height + (len(drawn) - 1) * GAP + BELOW
     figure = Figure(figsize=(WIDTH, height))
     last = last_of(drawn)
@@ -67,17 +67,17 @@ def _draw_panel(axes: "Axes", panel: Panel, labels: list[str], last: float) -> l
         step = math.ceil(len(curve.x) / MARKS)
         marks = None if few and not several else (i * step // len(labels) if len(curve.x) > 2 else 0, step)
         axes.plot(
-            curve.x, curve.y, color=look.colour, linestyle=look.dashes, zorder=3 + i,
+            curve.x, curve.y, color=look.color, linestyle=look.dashes, zorder=3 + i,
             marker=look.marker if few or several else None, markevery=marks, markersize=3.5 if few else 4.5,
             markeredgecolor="white", markeredgewidth=0.6,
         )  # fmt: skip
         if curve.spread:
             low, high = ([y + sign * s for y, s in zip(curve.y, curve.spread, strict=True)] for sign in (-1, 1))
-            axes.fill_between(curve.x, low, high, color=look.colour, alpha=0.16, linewidth=0, zorder=2)
+            axes.fill_between(curve.x, low, high, color=look.color, alpha=0.16, linewidth=0, zorder=2)
         if panel.best:
             best = min(range(len(curve.y)), key=curve.y.__getitem__)
             axes.plot(
-                curve.x[best], curve.y[best], "o", color=look.colour, markerfacecolor="none", markersize=9, zorder=9,
+                curve.x[best], curve.y[best], "o", color=look.color, markerfacecolor="none", markersize=9, zorder=9,
                 markeredgewidth=1.1, clip_on=False,
             )  # fmt: skip
         ends.append(End(curve.x[-1], curve.y[-1], label, look))
@@ -101,46 +101,46 @@ def _scale(axes: "Axes", panel: Panel, last: float) -> None:
 
 
 def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
-    """Names at the right, moved apart, each with the sign of its curve; thin lines lead there from the curves' ends."""
-    to_shares = axes.transData + axes.transAxes.inverted()
-    shares = [to_shares.transform((end.x, end.y)) for end in ends]
-    places = apart([y for _, y in shares], gap, 0.0, 1.0)
-    for end, (x, y), place in zip(ends, shares, places, strict=True):
-        colour = end.look.colour
+    """Write labels on the right, without overlap, each with its curve's marker and a thin line from the curve's end."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    points = [to_axes.transform((end.x, end.y)) for end in ends]
+    positions = spread_out([y for _, y in points], gap, 0.0, 1.0)
+    for end, (x, y), position in zip(ends, points, positions, strict=True):
+        color = end.look.color
         if x < 0.97:
             axes.plot(
-                (x, 1.0), (y, y), transform=axes.transAxes, color=colour, linewidth=0.8, linestyle=(0, (1, 3)), zorder=2
+                (x, 1.0), (y, y), transform=axes.transAxes, color=color, linewidth=0.8, linestyle=(0, (1, 3)), zorder=2
             )
         axes.plot(
-            (1.004, 1.022), (y, place), transform=axes.transAxes, color=colour, linewidth=0.8, clip_on=False, zorder=2
+            (1.004, 1.022), (y, position), transform=axes.transAxes, color=color, linewidth=0.8, clip_on=False, zorder=2
         )
-        if len(ends) > 1:  # the sign on the line tells more than its colour where there is none
+        if len(ends) > 1:  # markers identify curves where colors cannot
             axes.plot(
-                1.034, place, end.look.marker, transform=axes.transAxes, color=colour, markersize=4.5,
+                1.034, position, end.look.marker, transform=axes.transAxes, color=color, markersize=4.5,
                 markeredgewidth=0, clip_on=False,
             )  # fmt: skip
         left = 1.05 if len(ends) > 1 else 1.028
-        axes.text(left, place, end.label, transform=axes.transAxes, va="center", size=LABEL_SIZE, color=_dark(colour))
+        axes.text(left, position, end.label, transform=axes.transAxes, va="center", size=LABEL_SIZE, color=_dark(color))
 
 
-def _dark(colour: str) -> str:
-    """The colour of a line is darker as that of a text, whose strokes are thin."""
+def _dark(color: str) -> str:
+    """A darker shade of a curve's color for text, whose strokes are thin."""
     from matplotlib.colors import to_hex, to_rgb
 
-    red, green, blue = to_rgb(colour)
-    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    share = min(1.0, 0.38 / light) if light else 1.0
-    return str(to_hex((red * share, green * share, blue * share))) if light else INK
+    red, green, blue = to_rgb(color)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    factor = min(1.0, 0.38 / luminance) if luminance else 1.0
+    return str(to_hex((red * factor, green * factor, blue * factor))) if luminance else INK
 
 
 def _labels(panel: Panel, names: list[str]) -> list[str]:
-    """A value, and behind the first of several names."""
+    """The value of each curve, after its name if there are several."""
     values = [panel.value(curve) if curve.y else "" for curve in panel.curves]
     return [f"{name}  {value}" for name, value in zip(names, values, strict=True)] if len(names) > 1 else values
 
 
 def _width(text: str) -> float:
-    """Inches."""
+    """Width of a label in inches."""
     from matplotlib.textpath import TextPath
 
     return float(TextPath((0, 0), text, size=LABEL_SIZE).get_extents().width) / 72 if text.strip() else 0.0

@@ -1,4 +1,4 @@
-"""The log of a training, as `neglm train-lm --log` writes it, as curves."""
+"""The log of a training, written by `neglm train-lm --log`, as curves."""
 
 import json
 import math
@@ -10,21 +10,21 @@ from typing import Any, Literal, NamedTuple
 from neglm_cli.errors import NeglmError
 
 EVENTS = ("progress", "epoch", "end")
-ALWAYS = ("epoch", "step", "words", "seconds")  # numbers that every line has
-LARGEST = 1e300  # beyond it there is no room for an axis
+ALWAYS = ("epoch", "step", "words", "seconds")  # fields of every line
+LARGEST = 1e300  # an axis cannot show more
 START = b'{"event"'  # of a line
-LEAST_OF_EPOCH = 0.1  # share of an epoch: the mean of less than that is left out
+MIN_PART_OF_EPOCH = 0.1  # means over less are left out
 
 By = Literal["words", "time"]
 
 
 class Point(NamedTuple):
-    """A number of one line of the log, or the mean of several."""
+    """A value of one line of the log, or the mean of several."""
 
     epoch: float
     x: float  # words or seconds
     y: float
-    words: float  # that it covers: its weight in a mean
+    words: float  # covered by it: its weight in a mean
     spread: float | None = None  # standard deviation
 
 
@@ -50,14 +50,14 @@ def _mean(points: Sequence[Point]) -> Point:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """What a training has reported, every step once; seconds are those of all its runs together."""
+    """The reports of a training, each step once; seconds include all runs."""
 
-    name: str  # of the file, for a sentence
+    name: str  # of the file, for messages
     records: list[dict[str, Any]]
 
     @staticmethod
     def parse(data: bytes, name: str) -> "TrainingLog":
-        """A last line that is cut is left out: the training is about to write it."""
+        """Parse a log. An incomplete last line is ignored: the training is writing it."""
         *lines, rest = data.split(b"\n")
         records = [_record(line, f"{name}, line {i + 1}") for i, line in enumerate(lines) if line.strip()]
         try:
@@ -81,11 +81,11 @@ class TrainingLog:
 
     @property
     def epochs(self) -> int:
-        """Epochs that have ended."""
+        """The number of completed epochs."""
         return sum(record["event"] == "epoch" for record in self.records)
 
     def loss(self, by: By, each_report: bool) -> list[Point]:
-        """Each report, if there are two; else the mean of each epoch, and of the running one so far."""
+        """Each report, if there are at least two; else the mean of each epoch, including the current one so far."""
         reports = self._points("progress", "loss", by)
         if each_report and len(reports) > 1:
             return reports
@@ -101,12 +101,12 @@ class TrainingLog:
         return reports if each_report else self._epoch_means(reports, by)
 
     def _epoch_means(self, reports: list[Point], by: By) -> list[Point]:
-        """Means of the reports of each epoch; of epochs only that have been reported on for a good part."""
+        """The mean of the reports of each epoch, unless they cover only a small part of it."""
         ends = {point.epoch: point for point in self._points("epoch", "loss", by)}
         means = [_mean(list(group)) for _, group in groupby(reports, key=lambda point: point.epoch)]
         longest = max((point.words for point in [*means, *ends.values()]), default=0.0)
         return [
-            mean._replace(x=ends.get(mean.epoch, mean).x) for mean in means if mean.words >= LEAST_OF_EPOCH * longest
+            mean._replace(x=ends.get(mean.epoch, mean).x) for mean in means if mean.words >= MIN_PART_OF_EPOCH * longest
         ]
 
     def _points(self, event: str, field: str, by: By, spread: str | None = None) -> list[Point]:
@@ -123,13 +123,13 @@ class TrainingLog:
 
 
 def _words_of(record: dict[str, Any], before: float) -> float:
-    """Words that a line covers. Logs of old versions do not say it: then all since the line before."""
+    """The number of words that a line covers. In logs of old versions: all since the previous line."""
     words: Any = record.get("loss_words")
     return float(words if is_number(words) and words >= 0 else max(0, record["words"] - before))
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
-    """A line's object. Behind one that was cut when its training was killed, the next run's first line goes on."""
+    """Parse a line. If a killed run has left it incomplete, it also contains the next run's first line."""
     for start in (0, max(0, line.rfind(START))):
         try:
             record = json.loads(line[start:])
@@ -145,17 +145,17 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is one that can be drawn."""
+    """True for a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A training that goes on adds to the file, from its last checkpoint on, and its clock starts anew.
+    """Join the runs of a resumed training. A run appends to the log from its last checkpoint on, with a new clock.
 
-    What it does once more replaces what was there; the time that was lost stays spent.
+    If a step appears twice, the later line wins; the time of both counts.
     """
     joined: list[dict[str, Any]] = []
-    before = seconds = 0.0  # of the runs before; of this run so far
+    before = seconds = 0.0  # of earlier runs; of this run so far
     for record in records:
         if record["seconds"] < seconds or (joined and record["step"] < joined[-1]["step"]):
             before += seconds

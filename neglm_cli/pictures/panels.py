@@ -1,22 +1,22 @@
-"""What is drawn of logs, on paper or in a terminal: the panels of a picture, and from where to where they go."""
+"""The panels of learning curves, on paper or in a terminal, and their limits."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from neglm_cli.pictures.log import By, Point, TrainingLog, averaged
 
-LOG_SCALE_FROM = 2.0  # ratio of the largest value to the least
-MOST_POINTS = 100  # of a line: more than that and several lines are one thicket
-MOST_BANDS = 2  # likewise
-BEGINNING = 0.05  # of a training: what is far off there may leave the panel
+LOG_SCALE_FROM = 2.0  # ratio of the largest value to the smallest
+MAX_POINTS = 100  # of a curve: more are hard to tell apart
+MAX_BANDS = 2  # likewise
+BEGINNING = 0.05  # of a training: outliers there may be outside of the panel
 
 
 class Curve(NamedTuple):
-    """Finite numbers, in the order of the training."""
+    """Finite values, in the order of training."""
 
     x: list[float]  # words or seconds
     y: list[float]
-    spread: list[float]  # the standard deviation of each; empty where there is none
+    spread: list[float]  # standard deviations, or empty
 
     @staticmethod
     def of(points: Sequence[Point]) -> "Curve":
@@ -27,11 +27,11 @@ class Curve(NamedTuple):
 class Panel(NamedTuple):
     title: str
     curves: list[Curve]  # one per run, empty ones too
-    best: bool = False  # whether the lowest point is what counts
-    zero: bool = False  # whether values lie around zero
+    best: bool = False  # True if the lowest point matters
+    zero: bool = False  # True if the panel includes zero
 
     def value(self, curve: Curve) -> str:
-        """The number to be named of a curve that is not empty: its best, or its last."""
+        """The value in the label of a non-empty curve: its best or its last."""
         value = min(curve.y) if self.best else curve.y[-1]
         digits = 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
         return ("best " if self.best else "") + f"{value:,.{digits}f}".replace("-", "−")
@@ -44,19 +44,19 @@ class Limits(NamedTuple):
 
 
 def draws_each_report(logs: list[TrainingLog], wanted: bool) -> bool:
-    """Epoch means are the default; before the second one there are only reports to draw."""
+    """True if reports are drawn, not epoch means: if wanted, or before the second epoch has ended."""
     return wanted or all(log.epochs < 2 for log in logs)
 
 
 def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel]:
-    """What can be drawn of these logs, by epochs or report by report; what none of them has is left out."""
+    """The panels of these logs, by epochs or reports, without those for which no log has values."""
     each_report = draws_each_report(logs, reports)
 
     def line(points: list[Point]) -> Curve:
-        return Curve.of(averaged(points, MOST_POINTS) if each_report else points)
+        return Curve.of(averaged(points, MAX_POINTS) if each_report else points)
 
     log_z = [line(log.log_z(by, each_report)) for log in logs]
-    bands = len(logs) <= MOST_BANDS
+    bands = len(logs) <= MAX_BANDS
     found = [
         Panel(
             "Training loss, nats per word" + ("" if each_report else ", epoch means"),
@@ -71,14 +71,14 @@ def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel
 
 
 def last_of(drawn: list[Panel]) -> float:
-    """Where the longest training is."""
+    """The end of the longest training."""
     return max(curve.x[-1] for panel in drawn for curve in panel.curves if curve.x)
 
 
 def limits(panel: Panel, last: float) -> Limits:
-    """From where to where, with a little room; a logarithmic scale for what falls to a fraction of where it was.
+    """Limits of the y axis, with a margin; logarithmic if the range is wide.
 
-    The beginning of a training does not count: there a loss can be many times as high.
+    The beginning of a training is ignored, because its loss can be many times as high.
     """
     settled, every = [], []
     for curve in panel.curves:
@@ -90,7 +90,7 @@ def limits(panel: Panel, last: float) -> Limits:
     values = (settled or every) + [0.0] * panel.zero
     low, high = min(values), max(values)
     if not panel.zero and low > 0 and high / low > LOG_SCALE_FROM:
-        room = (high / low) ** 0.06
-        return Limits(low / room, high * room, True)
-    room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
-    return Limits(low - room, high + room, False)
+        margin = (high / low) ** 0.06
+        return Limits(low / margin, high * margin, True)
+    margin = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
+    return Limits(low - margin, high + margin, False)

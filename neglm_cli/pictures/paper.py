@@ -1,4 +1,4 @@
-"""What all pictures share: fonts, colours that the colour-blind tell apart, and files that are the same every time."""
+"""Shared by all pictures: fonts, a color-blind-safe palette, and reproducible files."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
-# What matplotlib would say of the day and of itself.
+# Metadata of matplotlib with dates and versions, which are left out.
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
@@ -26,12 +26,12 @@ DOTS_PER_INCH = 200
 INK, SOFT, FAINT = "#222222", "#666666", "#dddddd"
 WIDTH = 7.0  # inches
 
-# Okabe and Ito's colours, without the yellow that white paper swallows; from dark to light they differ in grey, too.
-COLOURS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Okabe and Ito's palette, without yellow, which is hard to see on white; the colors also differ in gray.
+COLORS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
-# Words may be of any script: fonts that are there are tried in this order.
+# Words may be of any script: installed fonts are tried in this order.
 FONTS = (
     "DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Sans Arabic",
     "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS", "Arial", "Helvetica",
@@ -40,7 +40,7 @@ FONTS = (
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "text.color": INK,
-    "text.parse_math": False,  # a word may have dollars in it
+    "text.parse_math": False,  # a word may contain dollar signs
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.8,
@@ -60,26 +60,26 @@ STYLE: dict[Any, Any] = {
     "ytick.labelsize": 8.5,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
-    "svg.fonttype": "none",  # text stays text: it can be searched, and its viewer finds fonts for it
+    "svg.fonttype": "none",  # text stays searchable, and the viewer chooses fonts
     "svg.hashsalt": "neglm",
     "pdf.fonttype": 42,
 }
 
 
 class Look(NamedTuple):
-    """How one of several lines looks: any one of the three tells it from its neighbours."""
+    """The style of one of several curves: each of the three attributes distinguishes it from the next ones."""
 
-    colour: str
+    color: str
     dashes: Any
     marker: str
 
     @staticmethod
     def of(i: int) -> "Look":
-        return Look(COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)])
+        return Look(COLORS[i % len(COLORS)], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)])
 
 
 def format_of(path: str) -> str | None:
-    """The format of a picture by its file's name; standard output gets SVG. None if the name does not say one."""
+    """The format of a picture, by its file's name; SVG for standard output; None if unknown."""
     if path in STANDARD_OUTPUT:
         return "svg"
     suffix = path.rpartition(".")[2].lower()
@@ -97,11 +97,11 @@ def need_matplotlib() -> None:
 
 class Picture(NamedTuple):
     data: bytes  # of the file
-    missing: bool  # whether there were characters that no font has
+    missing: bool  # True if a character is in no font
 
 
 def render(draw: Callable[[], "Figure"], form: str) -> Picture:
-    """The picture's bytes. They depend on nothing but what is drawn: no date, no settings of the user's."""
+    """Render a picture. The bytes depend on what is drawn only, not on the date or the user's settings."""
     file = io.BytesIO()
     with _settings(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -115,24 +115,24 @@ def _settings() -> Iterator[None]:
     import matplotlib
     from matplotlib import font_manager
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about its caches
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        there = set(font_manager.get_font_names())
-        families = [font for font in FONTS if font in there]
+        installed = set(font_manager.get_font_names())
+        families = [font for font in FONTS if font in installed]
         matplotlib.rcParams.update(STYLE | {"font.family": [*families, "sans-serif"]})
         yield
 
 
 def grid(axes: "Axes", axis: Any = "y") -> None:
-    """Faint lines behind everything, only as many as there are numbers."""
+    """Draw faint grid lines at the ticks, below everything else."""
     axes.grid(axis=axis, color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(length=3, width=0.8)
 
 
 def names_of(paths: list[str]) -> list[str]:
-    """Short names for files: what is left of their paths without what all have in common at both ends."""
+    """Short names for files: their paths without the common beginning and end."""
     parts = [shown(path).split("/") for path in paths]
     if len(set(paths)) < 2:
         return [split[-1] for split in parts]

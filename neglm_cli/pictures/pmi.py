@@ -1,11 +1,11 @@
-"""PMI against learned scores: how near vectors have come to what they approximate."""
+"""PMI against learned scores."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neglm_cli.objective.density import Density
-from neglm_cli.pictures.paper import COLOURS, INK, SOFT, WIDTH
+from neglm_cli.pictures.paper import COLORS, INK, SOFT, WIDTH
 from neglm_cli.pictures.scales import nice_ticks
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEFT, RIGHT, ABOVE, BELOW = 0.62, 0.95, 0.62, 0.62  # inches
-STRIP, GAP = 0.55, 0.14  # of the pairs that never occur
-BEHIND = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.2}  # behind words that lie on the density
-FEWEST = 0.0002  # of all pairs, in a column: below, a median is chance
+STRIP, GAP = 0.55, 0.14  # of pairs that never occur
+BEHIND = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.2}  # background of labels on the density
+MIN_PAIRS = 0.0002  # fraction of all pairs in a column, for a meaningful median
 SHADES = ["#e9f1f8", "#a9cbe4", "#4f97c8", "#0f5a97", "#08244a"]
-DECADES = 4.0  # from the darkest to the palest colour
+DECADES = 4.0  # from the darkest to the palest color
 
 
 def draw(density: Density, title: str, caption: str) -> "Figure":
@@ -32,13 +32,13 @@ def draw(density: Density, title: str, caption: str) -> "Figure":
     figure = Figure(figsize=(WIDTH, whole))
     shades, norm = _shades(), _norm(density)
 
-    def room(left: float, across: float, bottom: float = BELOW, up: float = height) -> "Axes":
+    def add_axes(left: float, across: float, bottom: float = BELOW, up: float = height) -> "Axes":
         return figure.add_axes((left / WIDTH, bottom / whole, across / WIDTH, up / whole))
 
-    axes = room(LEFT + strip, width)
+    axes = add_axes(LEFT + strip, width)
     extent = (*density.pmi_edges[[0, -1]].tolist(), *density.score_edges[[0, -1]].tolist())
     image = axes.imshow(
-        _or_none(density.observed.T), origin="lower", extent=extent, aspect="auto", interpolation="nearest",
+        _mask_zeros(density.observed.T), origin="lower", extent=extent, aspect="auto", interpolation="nearest",
         cmap=shades, norm=norm, zorder=1,
     )  # fmt: skip
     _draw_lines(axes, density)
@@ -48,7 +48,7 @@ def draw(density: Density, title: str, caption: str) -> "Figure":
     axes.set_xlabel("PMI of the observed pairs")
     first = axes
     if density.empty_share:
-        first = room(LEFT, STRIP)
+        first = add_axes(LEFT, STRIP)
         first.stairs(
             density.empty,
             density.score_edges,
@@ -67,7 +67,7 @@ def draw(density: Density, title: str, caption: str) -> "Figure":
         axes.spines["left"].set_visible(False)
     _ticks(first, "y", *extent[2:])
     first.set_ylabel("learned score")
-    bar = figure.colorbar(image, cax=room(WIDTH - RIGHT + 0.16, 0.11, BELOW + height * 0.25, height * 0.5))
+    bar = figure.colorbar(image, cax=add_axes(WIDTH - RIGHT + 0.16, 0.11, BELOW + height * 0.25, height * 0.5))
     powers = _powers(norm)
     bar.set_ticks(powers, labels=[f"{power * 100:g}%" for power in powers])
     bar.minorticks_off()
@@ -88,9 +88,9 @@ def _draw_lines(axes: "Axes", density: Density) -> None:
         axes.plot((low, high), (low, high), color="white", linewidth=2.6, alpha=0.85, zorder=3)
         axes.plot((low, high), (low, high), color=INK, linewidth=1.1, linestyle=(0, (4, 2.5)), zorder=3)
     middle = (density.pmi_edges[:-1] + density.pmi_edges[1:]) / 2
-    enough = density.observed.sum(axis=1) >= FEWEST
+    enough = density.observed.sum(axis=1) >= MIN_PAIRS
     x, y = middle[enough], density.median[enough]
-    axes.plot(x, y, color=COLOURS[1], linewidth=2, zorder=4, path_effects=around, solid_capstyle="round")
+    axes.plot(x, y, color=COLORS[1], linewidth=2, zorder=4, path_effects=around, solid_capstyle="round")
     if len(x):
         at = int(len(x) * 0.75)
         axes.annotate(
@@ -107,7 +107,7 @@ def _draw_lines(axes: "Axes", density: Density) -> None:
 
 
 def _shades() -> "Colormap":
-    """From pale to dark blue: lightness falls all the way, so that grey says the same."""
+    """From pale to dark blue, with monotonic lightness, so that it also works in gray."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("ink", SHADES)
@@ -125,8 +125,8 @@ def _powers(norm: "LogNorm") -> list[float]:
     return [tick for tick in (10.0**power for power in range(-12, 1)) if low <= tick <= high]
 
 
-def _or_none(shares: np.ndarray) -> np.ndarray:
-    """Empty cells stay white."""
+def _mask_zeros(shares: np.ndarray) -> np.ndarray:
+    """Replace zeros by NaN: empty cells stay white."""
     return np.where(shares > 0, shares, np.nan)
 
 

@@ -1,4 +1,4 @@
-"""Numbers along axes: round ones, and units that people read."""
+"""Round ticks and readable units for axes."""
 
 import math
 from typing import NamedTuple
@@ -26,7 +26,7 @@ def clock(most: float) -> Unit:
 
 
 def nice_ticks(low: float, high: float, most: int, logarithmic: bool = False) -> list[float]:
-    """Round numbers from low to high, as many as there can be but no more than `most`."""
+    """Round numbers from low to high, as many as possible but at most `most`."""
     if logarithmic:
         choices = [_powers(low, high, factors) for factors in STEPS]
         found = max((ticks for ticks in choices if len(ticks) <= most), key=len, default=choices[0])

@@ -1,4 +1,4 @@
-"""A learning curve in a terminal: Braille characters, of which each has two dots by four."""
+"""A learning curve in a terminal, of Braille characters, which have 2 × 4 dots each."""
 
 import math
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from neglm_cli.pictures.log import By, TrainingLog, is_number
 from neglm_cli.pictures.panels import Limits, Panel, last_of, limits, panels
 from neglm_cli.pictures.scales import clock, words
 
-BLANK = 0x2800  # the Braille character without dots
+BLANK = 0x2800  # the empty Braille character
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column of a character
 MARGIN = 9  # characters for numbers at the left
-FEWEST, MOST = 4, 14  # rows of a panel's curve
+MIN_ROWS, MAX_ROWS = 4, 14  # of a panel's curve
 
 
 class Row(NamedTuple):
-    """A line of the terminal; its two parts may have different colours."""
+    """A line of the terminal; its two parts may have different colors."""
 
     left: str
     right: str
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 class Canvas:
-    """Dots, which characters show; x goes right and y goes up, from (0, 0)."""
+    """A bitmap of dots; the origin is at the lower left."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.width, self.height = 2 * columns, 4 * rows
@@ -39,15 +39,15 @@ class Canvas:
             self.dot(round(x + (to_x - x) * i / steps), round(y + (to_y - y) * i / steps))
 
     def lines(self, braille: bool) -> list[str]:
-        """Rows of characters; stars for a terminal that has no Braille."""
+        """Rows of characters; asterisks if the terminal has no Braille."""
         return ["".join(chr(BLANK + cell) if braille else " *"[cell > 0] for cell in row) for row in self._cells]
 
 
 def picture(log: TrainingLog, by: By, columns: int, rows: int, braille: bool, reports: bool = False) -> list[Row]:
-    """What a log shows so far, in so many columns and at most so many rows."""
+    """Draw a log in so many columns and at most so many rows."""
     drawn = [panel._replace(curves=[panel.curves[0]._replace(spread=[])]) for panel in panels([log], by, reports)]
-    drawn = drawn[: max(1, (rows - 3) // (FEWEST + 1))]
-    height = min(MOST, max(FEWEST, (rows - 3) // len(drawn) - 1))
+    drawn = drawn[: max(1, (rows - 3) // (MIN_ROWS + 1))]
+    height = min(MAX_ROWS, max(MIN_ROWS, (rows - 3) // len(drawn) - 1))
     width = max(10, columns - MARGIN - 1)
     last = last_of(drawn)
     found = [Row(_headline(log), "", "title")]
@@ -62,7 +62,7 @@ def _panel(panel: Panel, last: float, width: int, height: int, braille: bool) ->
     canvas, scale = Canvas(width, height), limits(panel, last)
     (curve,) = panel.curves
     x = [value / (last or 1) * (canvas.width - 1) for value in curve.x]
-    y = [_share(value, scale) * (canvas.height - 1) for value in curve.y]
+    y = [_fraction(value, scale) * (canvas.height - 1) for value in curve.y]
     for i in range(len(x)):
         canvas.line(x[i - 1] if i else x[i], y[i - 1] if i else y[i], x[i], y[i])
     lines = canvas.lines(braille)
@@ -75,8 +75,8 @@ def _panel(panel: Panel, last: float, width: int, height: int, braille: bool) ->
     return [Row(" " * (MARGIN + 1) + panel.title.partition(",")[0], f"  {panel.value(curve)}", "title"), *rows]
 
 
-def _share(value: float, scale: Limits) -> float:
-    """How far up a value is: 0 at the lower limit, 1 at the upper."""
+def _fraction(value: float, scale: Limits) -> float:
+    """Position of a value on the axis: 0 at the lower limit, 1 at the upper."""
     if scale.logarithmic:
         return math.log(max(value, 1e-300) / scale.low) / math.log(scale.high / scale.low)
     return (value - scale.low) / (scale.high - scale.low)

@@ -1,15 +1,14 @@
-"""Training with other processes: each trains on parts of the corpus of its own, and now and then they average.
+"""Data-parallel training: each rank trains on its own parts of the corpus, and the ranks average their tables.
 
-A round is a part for each process. The rows of the most frequent words are averaged after every round, those of twice
-as many less frequent ones after every second, of four times as many after every fourth, and so on: by Zipf's law all
-have then moved about as often.
+In a round each rank trains on one part. The rows of the most frequent words are averaged after every round, those of
+twice as many less frequent ones after every second, of four times as many after every fourth, and so on: by Zipf's law
+all rows have then had about as many updates.
 
-Between two averages N processes go n steps each, from a common place. Had one gone all n·N steps, where would it be?
-If a step covers a share r of what is left of the way, n steps cover 1 − (1−r)^n of it. So the next common place is the
-mean of theirs, but farther from the last by the factor (1 − (1−r)^(nN)) / (1 − (1−r)^n): N for words that have hardly
-moved, whose steps add up; 1 for those that are where they want to be. r is taken to be the learning rate. That is too
-little in the few directions that most vectors share, where steps are long: what keeps the sum from going too far there
-are rounds that are short.
+Between two averages each of N ranks makes n updates, from common values. Which values would one rank reach after all
+n·N updates? If an update covers a fraction r of the distance to the optimum, n updates cover 1 − (1−r)^n. So the step
+from the last common values to the mean is multiplied by (1 − (1−r)^(nN)) / (1 − (1−r)^n): by N for words with few
+updates, which add up; by 1 for words that have converged. r is assumed to be the learning rate. That is too small in
+the few directions that most vectors share, where updates are large; short rounds limit the overshooting there.
 """
 
 import numpy as np
@@ -17,53 +16,54 @@ import numpy as np
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.sgns.tables import Tables
 
-ALWAYS = 256  # rows that are averaged after every round
-ALL_AFTER = 64  # rounds
-ROWS_AT_ONCE = 1 << 16
+EVERY_ROUND = 256  # rows that are averaged after every round
+ALL_AFTER = 64  # rounds after which all rows are averaged
+BLOCK_ROWS = 1 << 16
 
 
 def rows_after(number: int, rows: int) -> int:
-    """How many of the first rows are averaged after this round, the first being 1."""
-    return rows if number % ALL_AFTER == 0 else min(rows, ALWAYS * (2 * (number & -number) - 1))
+    """How many of the first rows are averaged after round `number`, from 1 on."""
+    return rows if number % ALL_AFTER == 0 else min(rows, EVERY_ROUND * (2 * (number & -number) - 1))
 
 
-def farther(steps: np.ndarray, share: float, processes: int) -> np.ndarray:
-    """How much farther than the mean: between 1 and the number of processes. share: r."""
-    way = -np.log1p(-min(share, 0.5)) * np.maximum(steps, 1e-9)
-    return np.expm1(-way * processes) / np.expm1(-way)
+def step_scale(updates: np.ndarray, fraction: float, ranks: int) -> np.ndarray:
+    """Factor of the step to the mean, from 1 to the number of ranks, after so many updates of a row. fraction: r."""
+    decay = -np.log1p(-min(fraction, 0.5)) * np.maximum(updates, 1e-9)
+    return np.expm1(-decay * ranks) / np.expm1(-decay)
 
 
 class Averaging:
-    """steps: how often each word and each context is expected to be moved, for each word of the corpus."""
+    """Averages the tables of all ranks. update_frequencies: see `Source`."""
 
-    def __init__(self, ranks: Ranks, tables: Tables, steps: tuple[np.ndarray, np.ndarray]) -> None:
+    def __init__(self, ranks: Ranks, tables: Tables, update_frequencies: tuple[np.ndarray, np.ndarray]) -> None:
         self._ranks = ranks
         both = (tables.inputs, tables.outputs)
         self._tables = [
-            (table, table[:], per_word, np.zeros(len(per_word))) for table, per_word in zip(both, steps, strict=True)
+            (table, table[:], per_word, np.zeros(len(per_word)))
+            for table, per_word in zip(both, update_frequencies, strict=True)
         ]
         self._rounds = 0
 
     def after_round(self, words: int, rate: float) -> None:
-        """words: those that each process has trained on."""
+        """Average the rows that are due. words: how many each rank has trained on in the round."""
         self._rounds += 1
-        for _, _, _, waited in self._tables:
-            waited += words
+        for _, _, _, pending in self._tables:
+            pending += words
         self._average(rate, self._rounds)
 
-    def everything(self, rate: float) -> None:
-        """So that all processes have the same tables."""
+    def average_all(self, rate: float) -> None:
+        """Average all rows, so that all ranks have the same tables."""
         self._average(rate, ALL_AFTER)
 
     def _average(self, rate: float, number: int) -> None:
         size = self._ranks.size
-        for table, common, per_word, waited in self._tables:
+        for table, common, per_word, pending in self._tables:
             rows = rows_after(number, table.shape[0])
-            for first in range(0, rows, ROWS_AT_ONCE):
-                part = slice(first, min(first + ROWS_AT_ONCE, rows))
-                ways = table[part] - common[part]
-                self._ranks.allreduce(ways.reshape(-1))
-                factors = farther(waited[part] * per_word[part], rate, size) / size
-                common[part] += factors[:, None].astype(np.float32) * ways
+            for first in range(0, rows, BLOCK_ROWS):
+                part = slice(first, min(first + BLOCK_ROWS, rows))
+                steps = table[part] - common[part]
+                self._ranks.allreduce(steps.reshape(-1))
+                factors = step_scale(pending[part] * per_word[part], rate, size) / size
+                common[part] += factors[:, None].astype(np.float32) * steps
                 table[part] = common[part]
-            waited[:rows] = 0
+            pending[:rows] = 0

@@ -1,4 +1,4 @@
-"""The pairs of a text: those that training on it would see in its first epoch."""
+"""Co-occurrence counts of a text: the pairs of the first epoch of training on it."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -7,7 +7,7 @@ import numpy as np
 
 from neglm_cli.kernels import kernel
 from neglm_cli.settings.embed import Settings
-from neglm_cli.sgns.source import Stretch
+from neglm_cli.sgns.source import Segment
 from neglm_cli.sgns.textsource import TextSource, encoding
 from neglm_cli.text.corpus import Corpus
 from neglm_cli.text.encoded import open_encoded
@@ -15,13 +15,13 @@ from neglm_cli.text.pairs import Pairs, add_up
 from neglm_cli.text.parallel import ordered_map
 from neglm_cli.vectors.vectors import Vectors
 
-MERGED_AT_ONCE = 1 << 22  # pairs
+MERGE_SIZE = 1 << 22  # pairs
 
 
 def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None]) -> Pairs:
-    """How often a context's word stands with a target, in windows drawn as these vectors were trained.
+    """Count pairs of words in windows drawn as in the training of these vectors.
 
-    Vectors that do not say how they were trained get word2vec's windows, and no word is thinned out.
+    If the vectors have no training settings, windows are word2vec's, without subsampling.
     """
     alphabet, row_of = encoding(vectors.words)
     known = {field.name for field in fields(Settings)}
@@ -31,18 +31,18 @@ def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callab
     encoded = open_encoded(corpus, alphabet, threads, None, lambda sentence: None)
     source = TextSource(encoded, row_of, vectors.words.counts, settings)
 
-    def count(stretch: Stretch) -> tuple[int, np.ndarray, np.ndarray]:
-        windows = stretch.windows()
+    def count(segment: Segment) -> tuple[int, np.ndarray, np.ndarray]:
+        windows = segment.windows()
         keys = pair_keys(windows.starts, windows.contexts, windows.targets, context_of, len(vectors.contexts))
         keys = keys[keys >= 0]
-        return stretch.end, *add_up(keys, np.ones(len(keys), np.int64))
+        return segment.end, *add_up(keys, np.ones(len(keys), np.int64))
 
     pending: list[tuple[np.ndarray, np.ndarray]] = []
     size = merged = position = 0
-    for end, keys, counts in ordered_map(count, source.stretches(0, 0), threads):
+    for end, keys, counts in ordered_map(count, source.segments(0, 0), threads):
         pending.append((keys, counts))
         size += len(keys)
-        if size > 2 * merged + MERGED_AT_ONCE:
+        if size > 2 * merged + MERGE_SIZE:
             pending = [_merge(pending)]
             size = merged = len(pending[0][0])
         if corpus.size:
@@ -66,7 +66,7 @@ def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
 
 
 def contexts_of_words(vectors: Vectors) -> np.ndarray:
-    """The id that every word has as a context, int64; -1 if it is none."""
+    """The context id of every word, int64 (V,); -1 if it is not a context."""
     if vectors.words.identity == vectors.contexts.identity:
         return np.arange(len(vectors.words))
     return np.fromiter((vectors.contexts.id(word) for word in vectors.words), np.int64, len(vectors.words))
@@ -74,7 +74,7 @@ def contexts_of_words(vectors: Vectors) -> np.ndarray:
 
 @kernel
 def pair_keys(starts, contexts, targets, context_of, size):
-    """x · size + y of every pair of a context x and a target y; -1 where the target is not among the contexts."""
+    """Key of every pair of a context x and a target y: x · size + y, or -1 if the target is not a context word."""
     keys = np.empty(contexts.size, np.int64)
     for window in range(targets.size):
         for i in range(starts[window], starts[window + 1]):

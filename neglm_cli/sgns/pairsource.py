@@ -1,4 +1,4 @@
-"""A table of pairs as training sees it: pairs drawn from it, as often as they were counted."""
+"""A table of pairs as training data: pairs are drawn in proportion to their counts."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,32 +8,35 @@ import numpy as np
 from neglm_cli.kernels import kernel
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import PAIR, draw, stream
-from neglm_cli.sgns.source import Stretch, Windows
+from neglm_cli.sgns.source import Segment, Windows
 
-STRETCH = 1 << 16  # pairs
+SEGMENT = 1 << 16  # pairs
 
 
 class PairSource:
-    """rows, columns: int32; counts: int64: the cells of the table. An epoch draws as many pairs as were counted."""
+    """Draws pairs from a table. An epoch has as many as the table's counts add up to.
+
+    rows, columns: int32, counts: int64: the cells of the table.
+    """
 
     def __init__(self, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, seed: int) -> None:
         self.length = int(counts.sum())
         self._table = alias_table(probabilities(counts, 1))
         self._rows, self._columns = rows, columns
         words, contexts = (np.bincount(ids, counts) / self.length for ids in (rows, columns))
-        self._moves = words, contexts
+        self._update_frequencies = words, contexts
         self._seed = seed
 
     @property
-    def moves(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._moves
+    def update_frequencies(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._update_frequencies
 
-    def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
+    def segments(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Segment]:
         key = stream(self._seed, PAIR, epoch)
         stop = self.length if stop is None else stop
-        for first in range(start, stop, STRETCH):
-            end = min(first + STRETCH, stop)
-            yield Stretch(end, partial(self._draw, first, end, key))
+        for first in range(start, stop, SEGMENT):
+            end = min(first + SEGMENT, stop)
+            yield Segment(end, partial(self._draw, first, end, key))
 
     def _draw(self, first: int, end: int, key: np.uint64) -> Windows:
         return Windows(*draw_pairs(self._table, self._rows, self._columns, first, end, key))
@@ -41,7 +44,7 @@ class PairSource:
 
 @kernel
 def draw_pairs(table, rows, columns, begin, end, key):
-    """Pairs number begin to end of an epoch: windows of one context, as `source.Windows` has them."""
+    """Draw the pairs at positions `begin` to `end` of an epoch: `source.Windows` with one context each."""
     contexts, targets = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
     for i in range(end - begin):
         cell = draw_word(table, draw(key, np.uint64(begin + i)))

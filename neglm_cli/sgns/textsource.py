@@ -1,4 +1,4 @@
-"""Text as training sees it: stretches of a corpus, thinned out, each with its windows."""
+"""Text as training data: segments of a subsampled corpus, and their windows."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,21 +9,22 @@ import numpy as np
 from neglm_cli.errors import NeglmError, times
 from neglm_cli.objective.random import KEEP, WINDOW, stream
 from neglm_cli.settings.embed import Settings
-from neglm_cli.sgns.source import Stretch, Windows
-from neglm_cli.sgns.windows import BREAK, CERTAIN, NO_WORD, find_windows, keep_table, subsample
+from neglm_cli.sgns.source import Segment
+from neglm_cli.sgns.windows import ALWAYS, BREAK, NO_WORD, find_windows, keep_thresholds, subsample
 from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
 from neglm_cli.text.word_index import WordIndex
+from neglm_cli.vectors.lexicon import find
 
-STRETCH = 1 << 16  # words of the corpus, ends of line among them
-EDGE = 1 << 12  # words that are looked at outside of what is trained on, for the contexts at its ends
+SEGMENT = 1 << 16  # words of the corpus, including ends of line
+EDGE = 1 << 12  # words read at a time before and after the trained range, for contexts at its ends
 
 
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
-    """The words that get vectors: all that are frequent enough, but for `<unk>` and `<eos>`."""
+    """The words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
-    special = [vocabulary.id(UNKNOWN), vocabulary.id(END_OF_LINE)]
+    special = [find(vocabulary, word) for word in (UNKNOWN, END_OF_LINE)]  # a scan, without a hash table
     chosen[special] = False
     if not chosen.any():
         others = np.delete(vocabulary.counts, special)
@@ -34,97 +35,96 @@ def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
 
 
 def encoding(words: WordIndex) -> tuple[WordIndex, np.ndarray]:
-    """The alphabet to encode a text with, and the row that each of its ids means: int32, NO_WORD and BREAK at the end.
+    """The words to encode a text with, and the row of each id: int32, NO_WORD and BREAK last.
 
-    It has only the words with vectors, so what these see of a text depends on nothing else, and a run can go on
-    without the vocabulary it started with.
+    Only words with vectors are included: the encoded text does not depend on other words, and a run can be resumed
+    without its vocabulary.
     """
     alphabet = WordIndex.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
     return alphabet, np.append(np.arange(len(words)), [NO_WORD, BREAK]).astype(np.int32)
 
 
-class _Kept(NamedTuple):
-    """What is left of a piece of the corpus."""
+class _Sample(NamedTuple):
+    """The words of a part of the corpus that subsampling has kept."""
 
-    end: int  # where the piece ends in the corpus
+    end: int  # end of the part in the corpus
     words: np.ndarray  # int32: rows, and BREAKs
-    places: np.ndarray  # int64: where in the corpus they stand
+    positions: np.ndarray  # int64: in the corpus
 
-    def first(self, count: int) -> "_Kept":
-        return self._replace(words=self.words[:count], places=self.places[:count])
+    def first(self, count: int) -> "_Sample":
+        return self._replace(words=self.words[:count], positions=self.positions[:count])
 
-    def last(self, count: int) -> "_Kept":
-        return self._replace(words=self.words[-count:], places=self.places[-count:])
+    def last(self, count: int) -> "_Sample":
+        return self._replace(words=self.words[-count:], positions=self.positions[-count:])
 
 
-NOTHING = _Kept(0, np.empty(0, np.int32), np.empty(0, np.int64))
+EMPTY = _Sample(0, np.empty(0, np.int32), np.empty(0, np.int64))
 
 
 class TextSource:
+    """Windows of an encoded corpus. counts: of the words with vectors."""
+
     def __init__(self, corpus: EncodedCorpus, row_of: np.ndarray, counts: np.ndarray, settings: Settings) -> None:
         self.length = corpus.length
         self._corpus = corpus
         self._row_of = row_of
-        self._keep = keep_table(counts, settings.sample)
-        self._moves = self._keep / CERTAIN * counts / self.length
+        self._keep = keep_thresholds(counts, settings.sample)
+        self._update_frequencies = self._keep / ALWAYS * counts / self.length
         self._window = settings.window
         self._seed = settings.seed
 
     @property
-    def moves(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._moves, self._moves
+    def update_frequencies(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._update_frequencies, self._update_frequencies
 
-    def stretches(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Stretch]:
-        """The stretches of an epoch, from the one that starts at this word to the one that ends at `stop`, or to
-        the last.
+    def segments(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Segment]:
+        """Yield the segments of an epoch from position `start` to `stop`, or to the end.
 
-        A window at the edge of a stretch has its contexts in the neighbouring one, so each takes some words of both.
+        A window at the edge of a segment has contexts in the adjacent one, so each includes some words of both.
         """
         window = self._window
         stop = self.length if stop is None else stop
         key = stream(self._seed, WINDOW, epoch)
-        before = self._kept_before(epoch, start)
-        kept = self._kept(epoch, start, stop)
-        piece = next(kept, None) if start < stop else None
-        while piece is not None:
-            after = next(kept, None)
-            around = [before.last(window), piece, after.first(window) if after else NOTHING]
-            words = np.concatenate([part.words for part in around])
-            places = np.concatenate([part.places for part in around])
-            begin = len(around[0].words)
-            find = partial(_find, words, places, begin, begin + len(piece.words), window, key)
-            yield Stretch(piece.end, find)
-            before, piece = piece, after if piece.end < stop else None
+        before = self._sample_before(epoch, start)
+        samples = self._samples(epoch, start, stop)
+        sample = next(samples, None) if start < stop else None
+        while sample is not None:
+            after = next(samples, None)
+            parts = [before.last(window), sample, after.first(window) if after else EMPTY]
+            words = np.concatenate([part.words for part in parts])
+            positions = np.concatenate([part.positions for part in parts])
+            begin = len(parts[0].words)
+            find = partial(find_windows, words, positions, begin, begin + len(sample.words), window, key)
+            yield Segment(sample.end, find)
+            before, sample = sample, after if sample.end < stop else None
 
-    def _kept_before(self, epoch: int, start: int) -> _Kept:
-        """What is left of the corpus before this word, as far back as windows reach."""
-        before = NOTHING
+    def _sample_before(self, epoch: int, start: int) -> _Sample:
+        """The words before position `start`, at least as many as a window includes."""
+        before = EMPTY
         position = start
         while position > 0 and len(before.words) < self._window:
             first = max(0, position - EDGE)
-            words, places = self._thinned(epoch, self._corpus.cursor(first).take(position - first), first)
-            before = _Kept(start, np.concatenate([words, before.words]), np.concatenate([places, before.places]))
+            words, positions = self._subsample(epoch, self._corpus.cursor(first).take(position - first), first)
+            before = _Sample(
+                start, np.concatenate([words, before.words]), np.concatenate([positions, before.positions])
+            )  # fmt: skip
             position = first
         return before
 
-    def _thinned(self, epoch: int, ids: np.ndarray, position: int) -> tuple[np.ndarray, np.ndarray]:
-        words, places = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
+    def _subsample(self, epoch: int, ids: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+        words, positions = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
         key = stream(self._seed, KEEP, epoch)
-        count = subsample(ids, self._row_of, self._keep, key, position, words, places)
-        return words[:count], places[:count]
+        count = subsample(ids, self._row_of, self._keep, key, first, words, positions)
+        return words[:count], positions[:count]
 
-    def _kept(self, epoch: int, position: int, stop: int) -> Iterator[_Kept]:
-        """The corpus piece by piece; one with too few words for a window is put together with the next, but for the
-        one that ends at `stop`."""
+    def _samples(self, epoch: int, position: int, stop: int) -> Iterator[_Sample]:
+        """Subsample the corpus part by part. A part with fewer words than a window is joined with the next one, except
+        at `stop`."""
         cursor = self._corpus.cursor(position)
-        pieces: list[tuple[np.ndarray, np.ndarray]] = []
-        while len(ids := cursor.take(min(STRETCH, stop - position) if position < stop else EDGE)):
-            pieces.append(self._thinned(epoch, ids, position))
+        parts: list[tuple[np.ndarray, np.ndarray]] = []
+        while len(ids := cursor.take(min(SEGMENT, stop - position) if position < stop else EDGE)):
+            parts.append(self._subsample(epoch, ids, position))
             position += len(ids)
-            if sum(len(words) for words, _ in pieces) >= self._window or position in (stop, self.length):
-                yield _Kept(position, *(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
-                pieces = []
-
-
-def _find(words: np.ndarray, places: np.ndarray, begin: int, end: int, window: int, key: np.uint64) -> Windows:
-    return Windows(*find_windows(words, places, begin, end, window, key))
+            if sum(len(words) for words, _ in parts) >= self._window or position in (stop, self.length):
+                yield _Sample(position, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+                parts = []

@@ -1,83 +1,94 @@
-"""From text to windows: which words stay, and which contexts each of them has.
+"""From text to windows: subsampling, and the contexts of each word that is left.
 
-Words are numbered by row here, not by vocabulary id: only words that have vectors count. BREAK stands between
-sentences. Everything random is drawn for a word's place in the corpus (see objective/random).
+Words are given as rows of the tables, not as vocabulary ids: only words with vectors count. BREAK separates sentences.
+Random numbers are a hash of a word's position in the corpus (see objective/random).
 """
 
 import numpy as np
 
 from neglm_cli.kernels import kernel
 from neglm_cli.objective.random import S32, below, draw
+from neglm_cli.sgns.source import Windows
 
-NO_WORD, BREAK = -1, -2  # rows of what has no vector: a word that is left out, and the end of a sentence
-CERTAIN = 2**32
+NO_WORD, BREAK = -1, -2  # in place of a row: a word without a vector, and the end of a sentence
+ALWAYS = 2**32  # the threshold that keeps every occurrence
 
 
-def keep_table(counts: np.ndarray, sample: float) -> np.ndarray:
-    """How likely each word is to stay, as a number of 2^32: uint64. word2vec's rule; with sample 0 all stay.
+def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
+    """The probability of keeping each word, times 2^32: uint64 (V,). word2vec's rule; a sample of 0 keeps all words.
 
-    A word of relative frequency f stays with probability √(t/f) + t/f, where t is `sample`.
+    A word of relative frequency f is kept with probability √(t/f) + t/f, where t is `sample`.
     """
     if sample == 0:
-        return np.full(len(counts), CERTAIN, np.uint64)
+        return np.full(len(counts), ALWAYS, np.uint64)
     relative = sample * counts.sum() / counts
-    return (np.minimum(np.sqrt(relative) + relative, 1) * CERTAIN).astype(np.uint64)
+    return (np.minimum(np.sqrt(relative) + relative, 1) * ALWAYS).astype(np.uint64)
 
 
 @kernel
-def subsample(ids, row_of, keep, key, position, words, places):
-    """The words of a stretch of corpus that training sees, frequent ones thinned out; returns how many.
+def subsample(ids, row_of, keep, key, first, words, positions):
+    """Drop words without vectors, and frequent words at random; returns how many are left.
 
-    ids: int32, the stretch, whose first word is number `position` of the corpus.
+    ids: int32, part of the corpus, from position `first` on.
     row_of: int32 (V,), the row of each id, NO_WORD or BREAK.
-    keep: uint64, by row: a word stays if 32 random bits are below it.
-    words, places: room for the rows that stay and their places in the corpus; a BREAK stays always.
+    keep: uint64, by row: see `keep_thresholds`. A BREAK is always kept.
+    words, positions: receive the rows of the words that are left, and their positions in the corpus.
     """
     count = 0
     for i in range(ids.size):
         row = row_of[ids[i]]
         if row == NO_WORD:
             continue
-        place = position + i
-        if row != BREAK and draw(key, np.uint64(place)) >> S32 >= keep[row]:
+        position = first + i
+        if row != BREAK and draw(key, np.uint64(position)) >> S32 >= keep[row]:
             continue
         words[count] = row
-        places[count] = place
+        positions[count] = position
         count += 1
     return count
 
 
-@kernel
-def find_windows(words, places, begin, end, window, key):
-    """The windows around words[begin:end], as `source.Windows` has them.
+def find_windows(
+    words: np.ndarray, positions: np.ndarray, begin: int, end: int, window: int, key: np.uint64
+) -> Windows:  # fmt: skip
+    """Find the windows of words[begin:end].
 
-    words, places: see `subsample`; entries before begin and behind end are contexts only. A window reaches 1 to
-    `window` words to either side, drawn evenly, but not beyond a BREAK. One without contexts is left out.
+    words, positions: see `subsample`; words outside of begin and end are contexts only. A window extends 1 to `window`
+    words to either side, uniformly distributed, but not beyond a BREAK. Windows without contexts are left out.
     """
-    starts = np.empty(end - begin + 1, np.int64)
-    contexts = np.empty((end - begin) * 2 * window, np.int32)
-    targets = np.empty(end - begin, np.int32)
-    target_places = np.empty(end - begin, np.int64)
+    count = end - begin
+    found = Windows(
+        np.empty(count + 1, np.int64), np.empty(count * 2 * window, np.int32), np.empty(count, np.int32),
+        np.empty(count, np.int64),
+    )  # fmt: skip
+    count, size = _find_windows(words, positions, begin, end, window, key, found)
+    return Windows(found.starts[: count + 1], found.contexts[:size], found.targets[:count], found.positions[:count])
+
+
+@kernel
+def _find_windows(words, positions, begin, end, window, key, found):
+    """Write the windows to `found`; returns the numbers of windows and contexts."""
+    starts, contexts, targets, target_positions = found
     count = size = 0
     starts[0] = 0
-    for centre in range(begin, end):
-        if words[centre] == BREAK:
+    for center in range(begin, end):
+        if words[center] == BREAK:
             continue
-        reach = 1 + np.int64(below(draw(key, np.uint64(places[centre])), np.uint64(window)))
-        left = right = centre
-        while left > 0 and centre - left < reach and words[left - 1] != BREAK:
+        radius = 1 + np.int64(below(draw(key, np.uint64(positions[center])), np.uint64(window)))
+        left = right = center
+        while left > 0 and center - left < radius and words[left - 1] != BREAK:
             left -= 1
-        while right + 1 < words.size and right - centre < reach and words[right + 1] != BREAK:
+        while right + 1 < words.size and right - center < radius and words[right + 1] != BREAK:
             right += 1
-        for i in range(left, centre):
+        for i in range(left, center):
             contexts[size] = words[i]
             size += 1
-        for i in range(centre + 1, right + 1):
+        for i in range(center + 1, right + 1):
             contexts[size] = words[i]
             size += 1
         if left < right:
-            targets[count] = words[centre]
-            target_places[count] = places[centre]
+            targets[count] = words[center]
+            target_positions[count] = positions[center]
             count += 1
             starts[count] = size
-    return starts[: count + 1], contexts[:size], targets[:count], target_places[:count]
+    return count, size

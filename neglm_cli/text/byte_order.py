@@ -83,7 +83,8 @@ def sort_ties(order, keys, offsets, word_bytes):
                     else:
                         scratch[k - first] = order[j]
                         j += 1
-            order[first:last] = scratch[: last - first]
+            for i in range(first, last):
+                order[i] = scratch[i - first]
             width *= 2
         first = last
 

@@ -1,1 +1,1 @@
-"""Trained vectors: the file, neighbours and analogies, how good they are, and the forms that other tools read."""
+"""Trained vectors: their file, nearest neighbors, analogies, evaluation, and the forms of other tools."""

@@ -3,43 +3,47 @@
     3CosAdd  cos(x, b − a + c)                                    Mikolov et al. 2013
     3CosMul  cos⁺(x, b) · cos⁺(x, c) / (cos⁺(x, a) + ε)           Levy & Goldberg 2014
 
-with vectors of unit length and cos⁺ = (cos + 1) / 2, which lies between 0 and 1. The words of the question are
-no answers.
+with unit vectors and cos⁺ = (cos + 1) / 2, which is between 0 and 1. The words of the question are excluded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from neglm_cli.vectors.directions import Directions
-from neglm_cli.vectors.neighbours import Neighbour, best
+from neglm_cli.errors import NeglmError, shown
+from neglm_cli.vectors.lexicon import Lexicon, all_known, numbered_lines
+from neglm_cli.vectors.neighbors import CosineIndex, Neighbor, top_scores
 
 Method = Literal["add", "mul"]
 METHODS: tuple[Method, ...] = ("add", "mul")
 EPSILON = np.float32(0.001)
 CANDIDATES, QUESTIONS = 4096, 128  # in a block
+SECTION = b":"
+SYNTACTIC = b"gram"  # prefix of the names of syntactic sections
+UNNAMED = b"unnamed"  # questions before the first section
 
 
-def answers(words: Directions, question: Sequence[int], method: Method, top: int) -> list[Neighbour]:
-    """The best answers to the question of a, b and c."""
+def answers(words: CosineIndex, question: Sequence[int], method: Method, top: int) -> list[Neighbor]:
+    """The best answers to one question (a, b, c)."""
     a, b, c = words.units(list(question))
     if method == "add":
-        return best(words.cosines(b - a + c), top, question)
+        return top_scores(words.cosines(b - a + c), top, question)
     cosines = np.stack([words.cosines(vector) for vector in (a, b, c)])
-    return best(scores(cosines, np.array([[0, 1, 2]]), method)[0], top, question)
+    return top_scores(scores(cosines, np.array([[0, 1, 2]]), method)[0], top, question)
 
 
 def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.ndarray:
-    """The scores (Q, X) of X candidates, from the cosines (W, X) of words with them; `questions` (Q, 3) are rows.
+    """The scores (Q, X) of X candidates, from their cosines (W, X) with W words. questions (Q, 3): rows of these.
 
-    Those of 3CosAdd have a factor that is the same for all candidates: the length of b − a + c.
+    3CosAdd is not divided by the norm of b − a + c, which is the same for all candidates.
     """
     return _scores(*_parts(cosines, method), questions)
 
 
 def _parts(cosines: np.ndarray, method: Method) -> tuple[np.ufunc, np.ndarray, np.ndarray]:
-    """A score is the sum, or the product, of what a contributes and of what b and c do."""
+    """The operation that combines the terms of a score, the terms for a, and the terms for b and c."""
     if method == "add":
         return np.add, -cosines, cosines
     positive = (cosines + 1) / 2
@@ -53,14 +57,14 @@ def _scores(combine: np.ufunc, against: np.ndarray, towards: np.ndarray, questio
     return combine(result, against[a], out=result)
 
 
-def first_answers(
+def best_answers(
     words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None
 ) -> np.ndarray:
-    """The best answer to each question, int64 (Q,); `words` are unit vectors (V, D), `questions` ids (Q, 3). `advance`
-    is told how many candidates have been looked at.
+    """The best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance: called
+    with the number of candidates scored.
 
-    Questions share words: the cosines of all words in them (W) with a block of candidates are one product, and
-    every score is made of three of these. Memory is bounded by that block.
+    Questions share words: one matrix product gives the cosines of all W words with a block of candidates, and every
+    score combines three of these. The block bounds memory.
     """
     asked, rows = np.unique(questions, return_inverse=True)
     rows = rows.reshape(questions.shape)
@@ -72,10 +76,10 @@ def first_answers(
         parts = _parts(cosines, method)
         for first in range(0, len(questions), QUESTIONS):
             block = slice(first, first + QUESTIONS)
-            reached = _scores(*parts, rows[block])  # (QUESTIONS, CANDIDATES)
-            _exclude(reached, questions[block] - start)
-            winner = reached.argmax(axis=1)
-            score = reached[np.arange(len(reached)), winner]
+            block_scores = _scores(*parts, rows[block])  # (QUESTIONS, CANDIDATES)
+            _exclude(block_scores, questions[block] - start)
+            winner = block_scores.argmax(axis=1)
+            score = block_scores[np.arange(len(block_scores)), winner]
             better = score > highest[block]
             highest[block][better] = score[better]
             found[block][better] = winner[better] + start
@@ -83,7 +87,88 @@ def first_answers(
     return found
 
 
-def _exclude(reached: np.ndarray, columns: np.ndarray) -> None:
-    """The words of a question, if they are in this block of candidates, are no answers."""
-    question, word = np.nonzero((columns >= 0) & (columns < reached.shape[1]))
-    reached[question, columns[question, word]] = -np.inf
+def _exclude(block_scores: np.ndarray, columns: np.ndarray) -> None:
+    """Exclude the words of a question that are in this block of candidates."""
+    question, word = np.nonzero((columns >= 0) & (columns < block_scores.shape[1]))
+    block_scores[question, columns[question, word]] = -np.inf
+
+
+@dataclass(frozen=True)
+class Section:
+    name: bytes
+    questions: list[tuple[bytes, ...]] = field(default_factory=list)  # a is to b as c is to d
+
+    @property
+    def syntactic(self) -> bool:
+        return self.name.startswith(SYNTACTIC)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of questions. Those with an unknown word are not used."""
+
+    questions: int
+    used: int
+    correct: dict[Method, int]
+
+    def accuracy(self, method: Method) -> float | None:
+        """The fraction of correct answers to the questions used."""
+        return self.correct[method] / self.used if self.used else None
+
+    def accuracy_all(self, method: Method) -> float | None:
+        """The fraction of correct answers to all questions: unused ones count as wrong."""
+        return self.correct[method] / self.questions if self.questions else None
+
+
+def read_sections(path: str) -> list[Section]:
+    """Read lines of four words, in sections that start with lines such as `: family`."""
+    sections: list[Section] = []
+    for where, line in numbered_lines(path):
+        if line.startswith(SECTION):
+            name = line.removeprefix(SECTION).strip()
+            if not name:
+                raise NeglmError(f"{where}: expected the name of a section behind the colon")
+            sections.append(Section(name))
+            continue
+        words = tuple(line.split())
+        if len(words) != 4:
+            raise NeglmError(f"{where}: expected four words, or a colon and the name of a section")
+        if not sections:
+            sections.append(Section(UNNAMED))
+        sections[-1].questions.append(words)
+    if not any(section.questions for section in sections):
+        raise NeglmError(f"{shown(path)} has no questions: expected lines of four words")
+    return sections
+
+
+def count_correct(
+    sections: list[Section], lexicon: Lexicon, words: CosineIndex, methods: Iterable[Method],
+    advance: Callable[[int], None] = lambda count: None,
+) -> list[Tally]:  # fmt: skip
+    """Answer all questions, with the lexicon's words as candidates; returns a tally for each section. advance: called
+    with the number of candidates scored, for each method."""
+    indices = lexicon.indices([question for section in sections for question in section.questions])
+    used = all_known(indices)
+    units = words.units(lexicon.ids)
+    right: dict[Method, np.ndarray] = {}
+    for method in methods:
+        right[method] = np.zeros(len(indices), bool)
+        right[method][used] = best_answers(units, indices[used, :3], method, advance) == indices[used, 3]
+    result = []
+    start = 0
+    for section in sections:
+        part = slice(start, start + len(section.questions))
+        correct = {method: int(answered[part].sum()) for method, answered in right.items()}
+        result.append(Tally(len(section.questions), int(used[part].sum()), correct))
+        start = part.stop
+    return result
+
+
+def sum_tallies(parts: Iterable[Tally], methods: Iterable[Method]) -> Tally:
+    """The sum of count_correct."""
+    listed = list(parts)
+    return Tally(
+        sum(part.questions for part in listed),
+        sum(part.used for part in listed),
+        {method: sum(part.correct[method] for part in listed) for method in methods},
+    )

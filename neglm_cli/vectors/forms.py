@@ -1,4 +1,4 @@
-"""The forms in which other tools keep vectors, and how their files are called. Light: the command line needs it."""
+"""The forms of other tools' files, and their names. Imports little, because the command line needs it."""
 
 import os
 from enum import StrEnum
@@ -9,7 +9,7 @@ METADATA_ENDING = ".metadata.tsv"
 
 
 class Form(StrEnum):
-    """What --form names."""
+    """A value of --form."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -18,7 +18,7 @@ class Form(StrEnum):
 
 
 class ImportForm(StrEnum):
-    """Those that hold the words and can be read."""
+    """The forms that can be imported."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -26,21 +26,21 @@ class ImportForm(StrEnum):
 
 
 ENDINGS = {".txt": Form.TEXT, ".vec": Form.TEXT, ".bin": Form.BINARY, ".npy": Form.NPY, ".tsv": Form.TSV}
-OF_ONE_FILE = (Form.TEXT, Form.BINARY)  # these can be compressed, and go to a pipe
+OF_ONE_FILE = (Form.TEXT, Form.BINARY)  # can be compressed, and written to a pipe
 
 
 def form_of(path: str) -> Form | None:
-    """The form that a file of this name has."""
+    """The form of a file of this name, by its ending."""
     return ENDINGS.get(os.path.splitext(path.removesuffix(GZIP_ENDING))[1])
 
 
-def beside(path: str, ending: str) -> str:
-    """The second file of a form that has two: the name of the first with another ending."""
+def companion_file(path: str, ending: str) -> str:
+    """The name of the second file of a form: that of the first with another ending."""
     stem, found = os.path.splitext(path.removesuffix(GZIP_ENDING))
     return (stem if found in ENDINGS else path) + ending
 
 
 def files_of(path: str, form: Form) -> list[str]:
-    """The files that this form is written to."""
+    """The names of the files of a form."""
     ending = {Form.NPY: WORDS_ENDING, Form.TSV: METADATA_ENDING}.get(form)
-    return [path] if ending is None else [path, beside(path, ending)]
+    return [path] if ending is None else [path, companion_file(path, ending)]

@@ -1,54 +1,101 @@
-"""The words that count in an evaluation, and how the words of a question are found among them."""
+"""The words of queries and test sets: reading them, and finding them among the words with vectors."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from neglm_cli.errors import NeglmError
+from neglm_cli.store import container
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.spelling import lower
 
+PREFIX = 8  # bytes, which distinguish most words
 UNKNOWN = -1
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def find(alphabet: WordIndex, word: bytes) -> int:
+    """The id of a word; -1 if it is unknown.
+
+    Scans all words: for a few queries that is faster than building, or even loading, the hash table of `WordIndex.id`.
+    """
+    starts = alphabet.offsets[:-1]
+    ids = np.flatnonzero(np.diff(alphabet.offsets) == len(word))
+    for i, letter in enumerate(word[:PREFIX]):
+        ids = ids[alphabet.words[starts[ids] + i] == letter]
+    return next((id_ for id_ in ids.tolist() if alphabet[id_] == word), -1)
+
+
+def lower(word: bytes) -> bytes:
+    """A word in lower case; if it is not UTF-8, only its ASCII letters."""
+    try:
+        return word.decode().lower().encode()
+    except UnicodeDecodeError:
+        return word.lower()
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
+    """The words that take part in an evaluation."""
+
     alphabet: WordIndex
-    restrict: int | None = None  # only so many words count, the most frequent
-    fold_case: bool = False  # a word that is unknown as it is written may be known in lower case
+    restrict: int | None = None  # to the most frequent words
+    fold_case: bool = False  # look up unknown words in lower case
 
     @cached_property
     def ids(self) -> np.ndarray:
-        """The words that count, int64, ascending. Of equally frequent ones the first come first."""
+        """The ids of these words, int64, ascending. Of equally frequent words the first are included."""
         return np.sort(np.argsort(-self.alphabet.counts, kind="stable")[: self.restrict])
 
     @cached_property
-    def _places(self) -> np.ndarray:
-        places = np.full(len(self.alphabet) + 1, UNKNOWN, np.int64)  # the last one is that of id -1
-        places[self.ids] = np.arange(len(self.ids))
-        return places
+    def _index_of(self) -> np.ndarray:
+        index_of = np.full(len(self.alphabet) + 1, UNKNOWN, np.int64)  # the last entry is for id -1
+        index_of[self.ids] = np.arange(len(self.ids))
+        return index_of
 
-    def place(self, word: bytes) -> int:
-        """Where in `ids` a word is, or UNKNOWN."""
-        place = self._place(word)
-        return self._place(lower(word)) if place == UNKNOWN and self.fold_case else place
+    def index(self, word: bytes) -> int:
+        """The index of a word in `ids`, or UNKNOWN."""
+        index = self._index(word)
+        return self._index(lower(word)) if index == UNKNOWN and self.fold_case else index
 
-    def _place(self, word: bytes) -> int:
-        return int(self._places[self.alphabet.id(word)])
+    def _index(self, word: bytes) -> int:
+        return int(self._index_of[self.alphabet.id(word)])
 
-    def places(self, rows: list[tuple[bytes, ...]]) -> np.ndarray:
-        """The places of all words in rows of equal length, int64 (len(rows), ·)."""
-        found = {word: self.place(word) for row in rows for word in row}
+    def indices(self, rows: list[tuple[bytes, ...]]) -> np.ndarray:
+        """The indices of all words in rows of equal length, int64 (len(rows), ·)."""
+        found = {word: self.index(word) for row in rows for word in row}
         return np.array([[found[word] for word in row] for row in rows], np.int64)
 
     def missed_by_case(self, rows: list[tuple[bytes, ...]]) -> int:
-        """How many rows with an unknown word would have none if case were folded."""
+        """How many rows have an unknown word that would be known if case were folded."""
         if self.fold_case:
             return 0
         folding = Lexicon(self.alphabet, self.restrict, fold_case=True)
-        return int(known(folding.places(rows)).sum() - known(self.places(rows)).sum())
+        return int(all_known(folding.indices(rows)).sum() - all_known(self.indices(rows)).sum())
 
 
-def known(places: np.ndarray) -> np.ndarray:
-    """Which rows of places have no unknown word, bool (len(places),)."""
-    return (places != UNKNOWN).all(axis=1)
+def all_known(indices: np.ndarray) -> np.ndarray:
+    """Which rows have no unknown word, bool (len(indices),)."""
+    return (indices != UNKNOWN).all(axis=1)
+
+
+def numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the non-empty lines of a test set, each with its name for messages. `-` is standard input."""
+    with container.open_seekable(path) as source:
+        try:
+            if container.is_safetensors(source.location):
+                raise NeglmError(
+                    f"{source.name} is a file of neglm's, not a test set; VECTORS comes before the options"
+                )
+            empty = True
+            with open(source.location, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    line = line.removeprefix(BYTE_ORDER_MARK).strip()
+                    if line:
+                        empty = False
+                        yield f"{source.name}, line {number}", line
+        except OSError as error:
+            raise NeglmError(f"cannot read {source.name}: {error.strerror or error}") from error
+        if empty:
+            raise NeglmError(f"{source.name} is empty: there is nothing to evaluate")

@@ -1,4 +1,4 @@
-"""What the readers of all forms share: a buffer of the file's bytes, a matrix that grows, and what must be true."""
+"""Shared by the readers of all forms: an input buffer, a table that grows, and validation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from neglm_cli.text.source import Source
 from neglm_cli.text.streams import read_all
 
 BUFFER = 4 << 20  # bytes that are read at a time
-FIRST_ROOM = 1 << 20  # numbers that a matrix has room for at first
-GREATEST_SIZE = 1 << 20  # numbers of one vector: beyond any use
+INITIAL_VALUES = 1 << 20  # initial capacity of a matrix
+MAX_SIZE = 1 << 20  # dimensions of a vector
 
 
 class Table(NamedTuple):
-    """What every form holds."""
+    """Words and their vectors."""
 
     words: list[bytes]  # V
     vectors: np.ndarray  # float32 (V, D)
 
 
-class Input:
-    """A file's bytes, decompressed: text[begin:end] are those that were read and not yet used."""
+class InputBuffer:
+    """A buffer of decompressed bytes: text[begin:end] has been read but not consumed."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name = name
@@ -32,17 +32,17 @@ class Input:
         self.begin = self.end = 0
 
     def more(self) -> bool:
-        """Read on, as far as there is room, having moved what was not yet used to the front; False at the end."""
+        """Move unconsumed bytes to the front and fill the buffer; returns False at the end of the file."""
         rest = self.end - self.begin
-        moved = self.text if 2 * rest <= len(self.text) else bytearray(2 * len(self.text))
-        moved[:rest] = self.text[self.begin : self.end]
-        self.text, self.begin = moved, 0
-        count = read_all(self._file, memoryview(moved)[rest:])
+        buffer = self.text if 2 * rest <= len(self.text) else bytearray(2 * len(self.text))
+        buffer[:rest] = self.text[self.begin : self.end]
+        self.text, self.begin = buffer, 0
+        count = read_all(self._file, memoryview(buffer)[rest:])
         self.end = rest + count
         return count > 0
 
     def read(self, size: int) -> bytes:
-        """As a file does: NumPy reads its own form."""
+        """Read like a file, for NumPy."""
         if self.begin == self.end:
             self.more()
         data = bytes(self.text[self.begin : min(self.begin + size, self.end)])
@@ -51,29 +51,29 @@ class Input:
 
 
 @contextmanager
-def opening(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[Input]:
-    """A file, or - for standard input, with its first bytes already read; `advance` is told of bytes on disk."""
+def open_input(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[InputBuffer]:
+    """Open a file, or - for standard input, and fill the buffer. advance: called with numbers of bytes on disk."""
     source = Source(path, -1, plain=False)
     with source.reading(advance) as file:
-        found = Input(source.name, file)
+        found = InputBuffer(source.name, file)
         if not found.more():
             raise NeglmError(empty(found.name))
         yield found
 
 
-class Growing:
-    """The words and rows of a table as they come. A header may lie, so room is made only for what is there."""
+class TableBuilder:
+    """Collects the rows of a table. Capacity follows the rows that are read, since a header may be wrong."""
 
     def __init__(self, size: int) -> None:
         self.words: list[bytes] = []
         self._size = size
-        self._vectors = np.empty((max(1, FIRST_ROOM // size), size), np.float32)
+        self._vectors = np.empty((max(1, INITIAL_VALUES // size), size), np.float32)
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def room(self) -> np.ndarray:
-        """Rows to be filled. Not to be kept: the next call may move them."""
+    def free_rows(self) -> np.ndarray:
+        """Rows to be filled next, valid until the next call."""
         if len(self.words) == len(self._vectors):
             self._resize(len(self._vectors) * 5 // 4 + 1)
         return self._vectors[len(self.words) :]
@@ -83,12 +83,12 @@ class Growing:
         return Table(self.words, self._vectors)
 
     def _resize(self, rows: int) -> None:
-        """In place, so that the matrix is never there twice: the system moves its pages."""
+        """Resize in place: the system remaps pages, and memory never holds the matrix twice."""
         self._vectors.resize((rows, self._size), refcheck=False)
 
 
-def checked(table: Table, name: str, where: Callable[[int], str], promised: int | None = None) -> Table:
-    """The table, if it has words, as many as promised, each once, and finite numbers; `where` names a row."""
+def validate(table: Table, name: str, where: Callable[[int], str], promised: int | None = None) -> Table:
+    """Return the table; raise unless it has the promised words, each once, and finite values. where: names a row."""
     words, vectors = table
     if promised is not None and promised != len(words):
         there = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
@@ -98,8 +98,8 @@ def checked(table: Table, name: str, where: Callable[[int], str], promised: int 
         )
     if not words:
         raise NeglmError(f"{name} has no words: there is nothing to import")
-    refuse_repeated(words, name, where)
-    step = max(1, FIRST_ROOM // vectors.shape[1])
+    check_unique(words, name, where)
+    step = max(1, INITIAL_VALUES // vectors.shape[1])
     for start in range(0, len(vectors), step):
         finite = np.isfinite(vectors[start : start + step]).all(axis=1)
         if not finite.all():
@@ -111,7 +111,7 @@ def checked(table: Table, name: str, where: Callable[[int], str], promised: int 
     return table
 
 
-def refuse_repeated(words: Sequence[bytes], name: str, where: Callable[[int], str]) -> None:
+def check_unique(words: Sequence[bytes], name: str, where: Callable[[int], str]) -> None:
     if len(set(words)) == len(words):
         return
     first: dict[bytes, int] = {}
@@ -124,6 +124,6 @@ def refuse_repeated(words: Sequence[bytes], name: str, where: Callable[[int], st
 
 
 def displayed(word: bytes) -> str:
-    """A word for a sentence."""
+    """A word as it appears in messages."""
     text = word.decode(errors="backslashreplace")
     return shown(text if len(text) <= 40 else text[:40] + "…")

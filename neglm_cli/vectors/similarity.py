@@ -1,4 +1,4 @@
-"""Similarity of words: how well cosines rank pairs of words as people do."""
+"""Word similarity: correlation of cosines with human ratings."""
 
 import math
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.vectors.directions import Directions
-from neglm_cli.vectors.lexicon import Lexicon, known
-from neglm_cli.vectors.questionfile import numbered_lines
-from neglm_cli.vectors.ranks import pearson, spearman
+from neglm_cli.vectors.lexicon import Lexicon, all_known, numbered_lines
+from neglm_cli.vectors.neighbors import CosineIndex
 
 COMMENT = b"#"
 
 
 @dataclass(frozen=True)
-class JudgedPairs:
+class RatedPairs:
+    """A test set."""
+
     words: list[tuple[bytes, ...]]  # pairs
-    scores: np.ndarray  # float64: how similar people find them
+    scores: np.ndarray  # float64: human ratings of their similarity
 
     def __len__(self) -> int:
         return len(self.words)
@@ -25,7 +25,7 @@ class JudgedPairs:
 
 @dataclass(frozen=True)
 class Correlations:
-    """Of cosines with people's scores, for known pairs, and for all with a cosine of 0 for unknown ones."""
+    """Correlations of cosines with human ratings: of known pairs, and of all, with a cosine of 0 for unknown ones."""
 
     pairs: int
     used: int
@@ -35,8 +35,8 @@ class Correlations:
     pearson_all: float | None
 
 
-def read_pairs(path: str) -> JudgedPairs:
-    """Lines of word, word, score, between them tabs, commas or blanks; what follows the score is ignored.
+def read_pairs(path: str) -> RatedPairs:
+    """Read lines of word, word, score, separated by tabs, commas or blanks; further fields are ignored.
 
     Lines that start with # are comments; a first line without a number is a header.
     """
@@ -56,14 +56,14 @@ def read_pairs(path: str) -> JudgedPairs:
         header_possible = False
     if not words:
         raise NeglmError(f"{shown(path)} has no pairs of words: expected lines of two words and a score")
-    return JudgedPairs(words, np.array(scores))
+    return RatedPairs(words, np.array(scores))
 
 
-def correlations(pairs: JudgedPairs, lexicon: Lexicon, words: Directions) -> Correlations:
-    places = lexicon.places(pairs.words)
-    used = known(places)
+def correlations(pairs: RatedPairs, lexicon: Lexicon, words: CosineIndex) -> Correlations:
+    indices = lexicon.indices(pairs.words)
+    used = all_known(indices)
     cosines = np.zeros(len(pairs), np.float32)
-    first, second = (words.units(lexicon.ids[column]) for column in places[used].T)
+    first, second = (words.units(lexicon.ids[column]) for column in indices[used].T)
     cosines[used] = np.einsum("pd,pd->p", first, second)
     return Correlations(
         pairs=len(pairs),
@@ -76,7 +76,7 @@ def correlations(pairs: JudgedPairs, lexicon: Lexicon, words: Directions) -> Cor
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """Tabs separate, if there are any; else commas; else blanks."""
+    """Split a line at tabs, if there are any; else at commas; else at blanks."""
     for separator in (b"\t", b","):
         if separator in line:
             return [field.strip() for field in line.split(separator)]
@@ -89,3 +89,31 @@ def _number(field: bytes) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The rank of each value, from 1; ties get their average rank."""
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(sizes)
+    return (last - (sizes - 1) / 2)[group]
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Spearman's rank correlation."""
+    return pearson(ranks(x), ranks(y))
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Pearson's correlation; None for fewer than two values, or if one side is constant."""
+    if len(x) < 2 or (x == x[0]).all() or (y == y[0]).all():
+        return None
+    x, y = _standardize(x), _standardize(y)
+    return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def _standardize(values: np.ndarray) -> np.ndarray:
+    """Scale to zero mean and values of the order of 1, so that squares neither overflow nor underflow."""
+    values = values.astype(np.float64)
+    values = values / np.abs(values).max()
+    values = values - values.mean()
+    return values / np.abs(values).max()

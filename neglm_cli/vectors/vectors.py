@@ -1,10 +1,11 @@
-"""A file of vectors: a matrix for words, one for contexts, and what each row stands for."""
+"""Files of vectors: a matrix for words, one for contexts, and their words; and the tables of language models."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.store.container import Matrix
 from neglm_cli.text.provenance import path_from, path_relative_to
@@ -12,10 +13,27 @@ from neglm_cli.text.word_index import WordIndex
 
 KIND = "vectors"
 UNKNOWN_OBJECTIVE = "unknown"
+NO_CONTEXTS = WordIndex(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))
+LANGUAGE_MODEL = "language model"
+WITH_VECTORS = (KIND, LANGUAGE_MODEL)  # kinds of files
+TABLES = {"input": "embedding", "output": "output"}
+
+
+class Training(NamedTuple):
+    """How vectors were trained; the fields are those of `Vectors`."""
+
+    objective: str
+    k: int
+    noise_alpha: float
+    arguments: dict[str, Any]
+    files: list[dict[str, Any]]
+    progress: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
+    """The contents of a file of vectors."""
+
     words: WordIndex  # V
     vectors: np.ndarray  # float32 (V, D)
     contexts: WordIndex  # C
@@ -34,7 +52,10 @@ class Vectors:
 
     def save(self, path: str) -> str:
         """Write the file; returns the checksum that names it."""
-        return write_vectors(path, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+        training = Training(
+            self.objective, self.k, self.noise_alpha, self.arguments, self.files, self.progress
+        )  # fmt: skip
+        return write_vectors(path, self.words, self.vectors, self.contexts, self.context_vectors, training)
 
     @classmethod
     def load(cls, path: str) -> "Vectors":
@@ -58,21 +79,16 @@ def write_vectors(
     vectors: np.ndarray | Matrix,
     contexts: WordIndex,
     context_vectors: np.ndarray | Matrix,
-    objective: str,
-    k: int,
-    noise_alpha: float,
-    arguments: dict[str, Any],
-    files: list[dict[str, Any]],
-    progress: dict[str, Any],
+    training: Training,
 ) -> str:
-    """Write a file of vectors, whose matrices need not be arrays; returns the checksum that names it."""
+    """Write a file of vectors; returns the checksum that names it."""
     fields = {
-        "arguments": arguments,
-        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in files],
-        "objective": objective,
-        "k": k,
-        "noise_alpha": noise_alpha,
-        "progress": progress,
+        "arguments": training.arguments,
+        "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in training.files],
+        "objective": training.objective,
+        "k": training.k,
+        "noise_alpha": training.noise_alpha,
+        "progress": training.progress,
     }
     tensors = {
         "words": words.words,
@@ -87,4 +103,22 @@ def write_vectors(
     return container.write(path, KIND, fields, tensors)
 
 
-NO_CONTEXTS = WordIndex(np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64))
+def load_vectors(path: str, table: str | None = None) -> Vectors:
+    """Read vectors from a file of vectors or a language model. table: see `vectors_of`."""
+    return vectors_of(container.read(path, *WITH_VECTORS), table)
+
+
+def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
+    """The vectors of a file. table: which one of a language model; the other has the contexts, if it is as wide."""
+    if stored.kind == KIND:
+        if table is not None:
+            raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
+        return Vectors.from_stored(stored)
+    tensors = stored.tensors
+    words = WordIndex.from_stored(stored)
+    chosen = table or "input"
+    other = "output" if chosen == "input" else "input"
+    vectors, contexts = tensors[TABLES[chosen]], tensors[TABLES[other]]
+    if contexts.shape != vectors.shape:
+        return Vectors(words, vectors, NO_CONTEXTS, np.empty((0, vectors.shape[1]), np.float32))
+    return Vectors(words, vectors, words, contexts)

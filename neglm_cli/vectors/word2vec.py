@@ -1,6 +1,6 @@
-"""The two forms of word2vec: a first line with V and D, then words with their vectors, as text or as float32.
+"""word2vec's text and binary forms: a header with V and D, then words and their vectors, as text or float32.
 
-fastText's .vec is the text form; GloVe's text is the same without the first line.
+fastText's .vec is the text form; GloVe's text has no header.
 """
 
 import re
@@ -11,11 +11,17 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors import rows
-from neglm_cli.vectors.reading import GREATEST_SIZE, Growing, Input, Table, checked
+from neglm_cli.vectors import matrix_text
+from neglm_cli.vectors.reading import (
+    MAX_SIZE,
+    InputBuffer,
+    Table,
+    TableBuilder,
+    validate,
+)
 
 SEPARATOR = b" "
-UNFIT = b" \t\n\r\v\f"  # bytes that a word cannot have in these forms
+FORBIDDEN = b" \t\n\r\v\f"  # bytes that a word cannot contain
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?\n")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
 PRINTABLE = bytes(range(33, 127))
@@ -31,16 +37,16 @@ def write_rows(
     file: BinaryIO, letters: np.ndarray, offsets: np.ndarray, vectors: np.ndarray, separator: bytes,
     advance: Callable[[int], None],
 ) -> None:  # fmt: skip
-    """Write the lines of a matrix: see `rows.lines`."""
+    """Write the rows of a matrix as text: see `matrix_text.format_lines`."""
     for start in range(0, len(vectors), BLOCK):
         block = vectors[start : start + BLOCK]
-        for text in rows.lines(letters, offsets[start : start + len(block) + 1], block, separator):
+        for text in matrix_text.format_lines(letters, offsets[start : start + len(block) + 1], block, separator):
             file.write(text.data)
         advance(len(block))
 
 
 def write_binary(file: BinaryIO, words: WordIndex, vectors: np.ndarray, advance: Callable[[int], None]) -> None:
-    """With a newline behind each vector, as word2vec itself has it."""
+    """Write the binary form, with a newline after each vector, like word2vec itself."""
     file.write(b"%d %d\n" % vectors.shape)
     little_endian = vectors.astype("<f4", copy=False)
     spelled = list(words)
@@ -50,8 +56,8 @@ def write_binary(file: BinaryIO, words: WordIndex, vectors: np.ndarray, advance:
         advance(len(spelled[start : start + BLOCK]))
 
 
-def looks_like_text(source: Input) -> bool:
-    """Whether what follows the first word is text; in the binary form it is as good as never."""
+def looks_like_text(source: InputBuffer) -> bool:
+    """True if the first word is followed by text, which is next to impossible in the binary form."""
     header = HEADER.match(source.text, source.begin, source.end)
     begin = header.end() if header else source.begin
     line, _, others = bytes(source.text[begin : source.end]).partition(b"\n")
@@ -61,23 +67,23 @@ def looks_like_text(source: Input) -> bool:
     return not b"".join(numbers).translate(None, PRINTABLE) and any(map(NUMBER.fullmatch, numbers))
 
 
-def read_text(source: Input) -> Table:
-    """Read the text form, with or without its first line."""
+def read_text(source: InputBuffer) -> Table:
+    """Read the text form, with or without a header."""
     header = _header(source)
     promised, size = header or (None, _numbers_of_first_line(source))
     first = 2 if header else 1
-    table = Growing(size)
-    rows.read(source, table, first)
-    return checked(table.finish(), source.name, lambda row: f"line {row + first}", promised)
+    table = TableBuilder(size)
+    matrix_text.read(source, table, first)
+    return validate(table.finish(), source.name, lambda row: f"line {row + first}", promised)
 
 
-def read_binary(source: Input) -> Table:
-    """Read the binary form; gensim and others leave out the newlines behind the vectors."""
+def read_binary(source: InputBuffer) -> Table:
+    """Read the binary form. gensim and others omit the newlines after vectors."""
     header = _header(source)
     if header is None:
         raise NeglmError(f"{source.name}, line 1: expected how many words and how many numbers of each there are")
     promised, size = header
-    table = Growing(size)
+    table = TableBuilder(size)
     while True:
         blank = source.text.find(SEPARATOR, source.begin, source.end)
         end = blank + 1 + 4 * size
@@ -88,7 +94,7 @@ def read_binary(source: Input) -> Table:
         word = bytes(source.text[source.begin : blank]).lstrip(b"\n")
         if not word:
             raise NeglmError(f"{source.name}, record {len(table) + 1}: there is no word before the blank")
-        table.room()[0] = np.frombuffer(source.text, "<f4", size, blank + 1)
+        table.free_rows()[0] = np.frombuffer(source.text, "<f4", size, blank + 1)
         table.words.append(word)
         source.begin = end
     if source.text[source.begin : source.end].strip(b"\n"):
@@ -96,23 +102,23 @@ def read_binary(source: Input) -> Table:
             f"{source.name} is cut short: record {len(table) + 1:,} is incomplete, and {promised:,} are promised; "
             "get it again"
         )
-    return checked(table.finish(), source.name, lambda row: f"record {row + 1}", promised)
+    return validate(table.finish(), source.name, lambda row: f"record {row + 1}", promised)
 
 
-def _numbers_of_first_line(source: Input) -> int:
+def _numbers_of_first_line(source: InputBuffer) -> int:
     _, *numbers = bytes(source.text[source.begin : source.end]).partition(b"\n")[0].split() or [b""]
     if not numbers or not NUMBER.fullmatch(numbers[-1]):
         raise NeglmError(f"{source.name}, line 1: expected a word and its numbers, or how many words and numbers")
     return len(numbers)
 
 
-def _header(source: Input) -> tuple[int, int] | None:
-    """V and D of the first line, if it is that; what follows is next."""
+def _header(source: InputBuffer) -> tuple[int, int] | None:
+    """Read V and D; None if there is no header."""
     match = HEADER.match(source.text, source.begin, source.end)
     if match is None:
         return None
     promised, size = int(match[1]), int(match[2])
-    if not 0 < size <= GREATEST_SIZE:
-        raise NeglmError(f"{source.name}, line 1: {size:,} numbers for each word is not from 1 to {GREATEST_SIZE:,}")
+    if not 0 < size <= MAX_SIZE:
+        raise NeglmError(f"{source.name}, line 1: {size:,} numbers for each word is not from 1 to {MAX_SIZE:,}")
     source.begin = match.end()
     return promised, size

@@ -14,7 +14,7 @@ import pytest
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import COMMAND, Neglm, one_sentence
-from tests.vectors.exchanged import vectors_of
+from tests.vectors.exchange import vectors_of
 
 OLD = b"an old file"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.objective.exact import maximise
+from neglm_cli.objective.exact import maximize
 from neglm_cli.text.pair_lines import read_pairs
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
@@ -23,7 +23,7 @@ def table_of(pairs: Pairs) -> np.ndarray:
 
 def trained(pairs: Pairs, size: int, **changes: Any) -> Vectors:
     objective = changes.get("objective", "pmi")
-    found = maximise(pairs, size, 3, 0.75, objective)
+    found = maximize(pairs, size, 3, 0.75, objective)
     given: dict[str, Any] = {
         "words": pairs.words,
         "vectors": found.vectors.astype(np.float32),

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.objective import svd
-from neglm_cli.objective.sparse import Sparse
-from neglm_cli.objective.svd import pmi_svd, truncated_svd
+from neglm_cli.objective.svd import Sparse, pmi_svd, truncated_svd
 from neglm_cli.objective.theorem import exact
 from tests.objective.making import joint_of, random_table
 
@@ -14,13 +13,13 @@ def sparse_of(matrix: np.ndarray) -> Sparse:
     return Sparse(starts, columns.astype(np.int32), matrix[rows, columns], matrix.shape[1])
 
 
-def holed(seed: int, rows: int, columns: int) -> np.ndarray:
+def random_sparse(seed: int, rows: int, columns: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     return random.normal(size=(rows, columns)) * (random.random((rows, columns)) < 0.2)
 
 
 def test_products() -> None:
-    matrix = holed(1, 30, 20)
+    matrix = random_sparse(1, 30, 20)
     other = np.random.default_rng(2).normal(size=(20, 4))
     np.testing.assert_allclose(sparse_of(matrix).times(other, 2), matrix @ other, atol=1e-13)
     np.testing.assert_array_equal(sparse_of(matrix).transposed().dense(), matrix.T)

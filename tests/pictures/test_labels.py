@@ -1,26 +1,26 @@
-"""Labels find places, and do not lie on each other."""
+"""Placement of labels without overlap."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.pictures.labels import apart, placed
+from neglm_cli.pictures.labels import place_labels, spread_out
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12))
 def test_labels_are_moved_apart_as_little_as_needed(wanted: list[float]) -> None:
-    places = apart(wanted, 0.5, -10, 10)
+    positions = spread_out(wanted, 0.5, -10, 10)
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    gaps = np.diff([places[i] for i in order])
+    gaps = np.diff([positions[i] for i in order])
     assert (gaps > 0.5 - 1e-9).all()
     if (np.diff(sorted(wanted)) >= 0.5).all():
-        assert np.allclose(places, wanted)
-    assert abs(np.mean(places) - np.mean(wanted)) < 1e-9
+        assert np.allclose(positions, wanted)
+    assert abs(np.mean(positions) - np.mean(wanted)) < 1e-9
 
 
 def test_labels_stay_in_the_frame() -> None:
-    assert apart([0.95, 1.0], 0.2, 0, 1) == [0.8, 1.0]
-    assert apart([-3, -3, 0.9], 0.25, 0, 1) == [0, 0.25, 0.9]
+    assert spread_out([0.95, 1.0], 0.2, 0, 1) == [0.8, 1.0]
+    assert spread_out([-3, -3, 0.9], 0.25, 0, 1) == [0, 0.25, 0.9]
 
 
 def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -32,7 +32,7 @@ def test_names_on_a_map(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)
     points = random.random((count, 2)) * (200, 100)
     sizes = np.stack([random.integers(5, 40, count), np.full(count, 8)], axis=1)
-    corners = placed(points, sizes, 1.5, (0, 0, 200, 100))
+    corners = place_labels(points, sizes, 1.5, (0, 0, 200, 100))
     boxes = [(*corner, *(np.array(corner) + size)) for corner, size in zip(corners, sizes, strict=True) if corner]
     for i, box in enumerate(boxes):
         assert box[0] >= 0
@@ -46,9 +46,9 @@ def test_names_on_a_map(seed: int, count: int) -> None:
 def test_the_first_name_has_the_first_choice() -> None:
     points = np.array([[50.0, 50.0], [52.0, 50.0]])
     sizes = np.array([[30.0, 8.0], [30.0, 8.0]])
-    first, second = placed(points, sizes, 0.5, (0, 0, 100, 100))
+    first, second = place_labels(points, sizes, 0.5, (0, 0, 100, 100))
     assert first
     assert second
     assert first[0] + 30 < 50  # left of its dot: at the right is the other one
     assert second[0] > 52
-    assert placed(points, sizes, 0.5, (0, 0, 20, 100)) == [None, None]
+    assert place_labels(points, sizes, 0.5, (0, 0, 20, 100)) == [None, None]

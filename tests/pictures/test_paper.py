@@ -28,11 +28,11 @@ def test_short_names(paths: list[str], names: list[str]) -> None:
     assert names_of(paths) == names
 
 
-def test_lines_differ_without_colours() -> None:
+def test_lines_differ_without_colors() -> None:
     looks = [Look.of(i) for i in range(20)]
     assert len({(str(look.dashes), look.marker) for look in looks}) == len(looks)
     assert len(set(looks)) == len(looks)
     for one, other in combinations(looks[:5], 2):
-        assert one.colour != other.colour
+        assert one.color != other.color
         assert one.dashes != other.dashes
         assert one.marker != other.marker

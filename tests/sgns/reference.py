@@ -1,4 +1,4 @@
-"""Training in plain NumPy and float64, slow and obvious: what the kernels are compared with."""
+"""Reference implementation in NumPy and float64, to test the kernels against."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import numpy as np
 from neglm_cli.objective.random import WINDOW, draw, stream
 from neglm_cli.sgns.source import Windows
 from neglm_cli.sgns.tiles import N
-from neglm_cli.sgns.training import APART, USES
+from neglm_cli.sgns.training import NOISE_STRIDE, NOISE_USES
 from neglm_cli.sgns.windows import BREAK
 
 
@@ -43,25 +43,25 @@ def train_tile(
 
 
 def find_windows(
-    words: list[int], places: list[int], begin: int, end: int, window: int, seed: int
+    words: list[int], positions: list[int], begin: int, end: int, window: int, seed: int
 ) -> Iterator[tuple[int, list[int], int]]:
-    """Target, contexts and place of each window, one after the other."""
+    """Yield target, contexts and position of each window."""
     key = stream(seed, WINDOW)
-    for centre in range(begin, end):
-        if words[centre] == BREAK:
+    for center in range(begin, end):
+        if words[center] == BREAK:
             continue
-        bits = int(draw(np.array([key]), np.array([places[centre]], np.uint64))[0])
+        bits = int(draw(np.array([key]), np.array([positions[center]], np.uint64))[0])
         reach = 1 + ((bits >> 32) * window >> 32)
         contexts: list[int] = []
         for step in (-1, 1):
-            i = centre + step
+            i = center + step
             side = []
-            while 0 <= i < len(words) and abs(i - centre) <= reach and words[i] != BREAK:
+            while 0 <= i < len(words) and abs(i - center) <= reach and words[i] != BREAK:
                 side.append(words[i])
                 i += step
             contexts += side[::-1] if step < 0 else side
         if contexts:
-            yield words[centre], contexts, places[centre]
+            yield words[center], contexts, positions[center]
 
 
 def train(
@@ -73,9 +73,9 @@ def train(
     weight = k / (tiles * N - 1)
     for window, target in enumerate(windows.targets.tolist()):
         contexts = windows.contexts[windows.starts[window] : windows.starts[window + 1]].tolist()
-        rows = [drawn[window + (USES - 1 - use) * APART] for use in range(USES)]
+        rows = [drawn[window + (NOISE_USES - 1 - use) * NOISE_STRIDE] for use in range(NOISE_USES)]
         noise = np.concatenate(rows)[: tiles * N - 1].tolist()
-        # Outputs in the order in which they come, each once, N to a tile.
+        # Outputs in the order of their first occurrence, N to a tile.
         plan: list[dict[int, list[float]]] = [{target: [1.0, 1.0]}]
         for word in noise:
             if word not in plan[-1] and len(plan[-1]) == N:

@@ -1,4 +1,4 @@
-"""A text in stretches is the text as a whole, from wherever one starts."""
+"""Segments have the windows of the whole text, wherever they start."""
 
 from pathlib import Path
 
@@ -14,48 +14,48 @@ from tests.text.making import vocabulary_of
 
 
 def all_windows(source: textsource.TextSource, epoch: int, start: int = 0) -> list[tuple[int, int, list[int]]]:
-    """Place, target and contexts of every window."""
+    """Position, target and contexts of every window."""
     found = []
-    for stretch in source.stretches(epoch, start):
-        windows: Windows = stretch.windows()
+    for segment in source.segments(epoch, start):
+        windows: Windows = segment.windows()
         for w, target in enumerate(windows.targets.tolist()):
             contexts = windows.contexts[windows.starts[w] : windows.starts[w + 1]]
-            found.append((int(windows.places[w]), target, contexts.tolist()))
+            found.append((int(windows.positions[w]), target, contexts.tolist()))
     return found
 
 
 @pytest.mark.parametrize("text", [some_text(3000), some_text(3000).replace(b"\n", b" "), b"w1 w2\n" * 500])
 @pytest.mark.parametrize("size", [7, 100, 1000])
-def test_stretches_do_not_cut_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, size: int) -> None:
+def test_segments_do_not_cut_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, size: int) -> None:
     source = job_of(text, tmp_path).source
     assert isinstance(source, textsource.TextSource)
     whole = all_windows(source, 1)
     assert len(whole) > 20
-    monkeypatch.setattr(textsource, "STRETCH", size)
+    monkeypatch.setattr(textsource, "SEGMENT", size)
     assert all_windows(source, 1) == whole
 
 
 def test_from_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stretches from one on are those of the whole epoch, with the windows that reach back behind it."""
-    monkeypatch.setattr(textsource, "STRETCH", 100)
+    """Segments that start in the middle are those of the whole epoch, including contexts before them."""
+    monkeypatch.setattr(textsource, "SEGMENT", 100)
     source = job_of(some_text(3000), tmp_path).source
     assert isinstance(source, textsource.TextSource)
-    ends = [stretch.end for stretch in source.stretches(0, 0)]
+    ends = [segment.end for segment in source.segments(0, 0)]
     assert ends[-1] == source.length
     assert len(ends) > 20
     whole = all_windows(source, 0)
     for end in ends[:-1]:
-        assert [stretch.end for stretch in source.stretches(0, end)] == [e for e in ends if e > end]
+        assert [segment.end for segment in source.segments(0, end)] == [e for e in ends if e > end]
         assert all_windows(source, 0, end) == [window for window in whole if window[0] >= end]
 
 
 def test_from_the_middle_where_few_words_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces with fewer words than a window are put together, wherever one starts."""
-    monkeypatch.setattr(textsource, "STRETCH", 20)
+    """Parts with fewer words than a window are joined, wherever the first segment starts."""
+    monkeypatch.setattr(textsource, "SEGMENT", 20)
     text = some_text(3000).replace(b"\n", b" ")
     source = job_of(text, tmp_path, sample=1e-4, window=15).source
     assert isinstance(source, textsource.TextSource)
-    ends = [stretch.end for stretch in source.stretches(0, 0)]
+    ends = [segment.end for segment in source.segments(0, 0)]
     assert 3 < len(ends) < 140
     whole = all_windows(source, 0)
     for end in ends[:-1]:

@@ -1,4 +1,4 @@
-"""The trainer: learns, can stop anywhere and go on, and says when numbers are none."""
+"""The trainer: learns, resumes, and detects divergence."""
 
 import math
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns import textsource
-from neglm_cli.sgns.job import Job, go_on, pairs_job
+from neglm_cli.sgns.job import Job, pairs_job, resume
 from neglm_cli.sgns.trainer import DivergedError, Trained
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.text.word_index import WordIndex
@@ -18,14 +18,14 @@ from tests.sgns.making import job_of, some_text
 
 
 @pytest.fixture(autouse=True)
-def _small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(textsource, "STRETCH", 1000)
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textsource, "SEGMENT", 1000)
 
 
 def trained(job: Job) -> tuple[np.ndarray, np.ndarray]:
     for _ in job.trainer().run():
         pass
-    return job.tables.inputs.whole(), job.tables.outputs.whole()
+    return job.tables.inputs.to_array(), job.tables.outputs.to_array()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -39,9 +39,9 @@ def test_deterministic(tmp_path: Path, threads: int) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"deterministic": True, "threads": 2}, {"threads": 1}])
-def test_a_run_that_goes_on_is_the_run_that_did_not_stop(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, settings: dict[str, Any]) -> None:
     whole = trained(job_of(some_text(), tmp_path, **settings))
-    for stop in (1, 7, 19, 24):  # stretches; an epoch has 21
+    for stop in (1, 7, 19, 24):  # segments; an epoch has 21
         job = job_of(some_text(), tmp_path, **settings)
         trainer = job.trainer()
         running = trainer.run()
@@ -52,14 +52,14 @@ def test_a_run_that_goes_on_is_the_run_that_did_not_stop(tmp_path: Path, setting
         assert 0 < job.done < job.total
         job.save(str(tmp_path / "partial"))
         other = job_of(some_text(), tmp_path, **settings)
-        go_on(other, Vectors.load(str(tmp_path / "partial")), "partial")
+        resume(other, Vectors.load(str(tmp_path / "partial")), "partial")
         assert other.done == job.done
         for mine, expected in zip(trained(other), whole, strict=True):
             np.testing.assert_array_equal(mine, expected)
 
 
 def test_settle(tmp_path: Path) -> None:
-    """What was handed out is finished, and counted once."""
+    """Submitted segments are finished and counted once."""
     job = job_of(some_text(), tmp_path, threads=2)
     trainer = job.trainer()
     running = trainer.run()
@@ -69,11 +69,11 @@ def test_settle(tmp_path: Path) -> None:
     assert trainer.done > before
     pairs += sum(finished.pairs for finished in running)
     assert trainer.done == job.total
-    expected = sum(stretch.windows().pairs for epoch in range(2) for stretch in job.source.stretches(epoch, 0))
+    expected = sum(segment.windows().pairs for epoch in range(2) for segment in job.source.segments(epoch, 0))
     assert pairs == expected
 
 
-def test_words_that_stand_together_become_similar(tmp_path: Path) -> None:
+def test_words_that_co_occur_become_similar(tmp_path: Path) -> None:
     for settings in ({"threads": 2}, {"threads": 2, "deterministic": True}):
         job = job_of(some_text(100_000), tmp_path, epochs=5, lr=0.05, **settings)
         vectors, _ = trained(job)
@@ -91,14 +91,14 @@ def mean_loss(results: list[Trained]) -> float:
 
 
 def test_the_loss(tmp_path: Path) -> None:
-    """A pair and five noise words, of which vectors that learn nothing know nothing; others learn."""
+    """6 log 2 at the start, for a pair and five noise words, and falling."""
     still = list(job_of(some_text(5000), tmp_path, lr=1e-9).trainer().run())
     assert mean_loss(still) == pytest.approx(6 * math.log(2), rel=1e-4)
     results = list(job_of(some_text(50_000), tmp_path, epochs=3).trainer().run())
     assert mean_loss(results[-10:]) < 0.9 * mean_loss(results[:10]) < 0.9 * 6 * math.log(2)
 
 
-def test_numbers_that_are_none_stop_it(tmp_path: Path) -> None:
+def test_divergence_stops_it(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="learning rate of 1e[+]30 is too high; use a smaller --lr"):
         trained(job_of(some_text(), tmp_path, lr=1e30))
 

@@ -1,4 +1,4 @@
-"""The kernels do what the reference does, and the reference follows the gradient of the objective."""
+"""The kernels against the reference, and the reference against the numerical gradient of the objective."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,14 +8,24 @@ import pytest
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.sgns.source import Windows
 from neglm_cli.sgns.tables import Tables
-from neglm_cli.sgns.training import draw_noise, shared_by_threads, train, train_in_step
+from neglm_cli.sgns.tiles import Embeddings
+from neglm_cli.sgns.training import (
+    Noise,
+    Worker,
+    allocate_scratch,
+    allocate_team,
+    allocate_tiles,
+    draw_noise,
+    train,
+    train_deterministic,
+)
 from tests.sgns import reference
 
 WORDS = 300
 
 
 def some_windows(count: int, most: int = 10, words: int = WORDS) -> Windows:
-    """Windows of 1 to `most` contexts; with few words, many are the same."""
+    """Windows of 1 to `most` contexts; with few words, many are equal."""
     random = np.random.default_rng(count)
     sizes = random.integers(1, most + 1, count)
     return Windows(
@@ -36,7 +46,7 @@ def some_tables(size: int, parts: int = 1, words: int = WORDS) -> Tables:
 
 def noise_for(windows: Windows, k: int, words: int = WORDS) -> np.ndarray:
     counts = 1 + np.arange(words)[::-1] ** 2
-    return draw_noise(windows.places, alias_table(probabilities(counts, 0.75)), np.uint64(9), k)
+    return draw_noise(windows.positions, alias_table(probabilities(counts, 0.75)), np.uint64(9), k)
 
 
 def some_offsets(words: int = WORDS) -> np.ndarray:
@@ -44,17 +54,16 @@ def some_offsets(words: int = WORDS) -> np.ndarray:
 
 
 def train_with_kernel(tables: Tables, windows: Windows, drawn: np.ndarray, k: int, rate: float) -> float:
-    return train(
-        tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size, windows.starts, windows.contexts,
-        windows.targets, drawn, k, some_offsets(), np.float32(rate),
-    )  # fmt: skip
+    embeddings = Embeddings(tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size)
+    noise = Noise(drawn, k, some_offsets())
+    return train(embeddings, windows, noise, np.float32(rate), allocate_tiles(1, k, 10), allocate_scratch(10))
 
 
 def test_no_windows_need_no_noise() -> None:
-    """In Python, where what is read outside of an array is an error."""
-    nowhere, noise = np.empty(0, np.int64), alias_table(np.array([0.5, 0.5]))
-    assert draw_noise.py_func(nowhere, noise, np.uint64(9), 5).size == 0  # type: ignore[attr-defined]
-    assert draw_noise(nowhere, noise, np.uint64(9), 5).size == 0
+    """Run in Python, too, where indexing out of bounds is an error."""
+    no_positions, noise = np.empty(0, np.int64), alias_table(np.array([0.5, 0.5]))
+    assert draw_noise.py_func(no_positions, noise, np.uint64(9), 5).size == 0  # type: ignore[attr-defined]
+    assert draw_noise(no_positions, noise, np.uint64(9), 5).size == 0
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 100, 304])
@@ -62,23 +71,23 @@ def test_no_windows_need_no_noise() -> None:
 def test_kernel_against_reference(size: int, k: int) -> None:
     windows, tables = some_windows(150), some_tables(size)
     drawn = noise_for(windows, k)
-    x, y = tables.inputs.whole().astype(float), tables.outputs.whole().astype(float)
+    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
     expected = reference.train(x, y, windows, drawn, k, some_offsets(), 0.1)
     loss = train_with_kernel(tables, windows, drawn, k, 0.1)
     assert loss == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.inputs.whole(), x, atol=1e-4)
-    np.testing.assert_allclose(tables.outputs.whole(), y, atol=1e-4)
+    np.testing.assert_allclose(tables.inputs.to_array(), x, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs.to_array(), y, atol=1e-4)
 
 
-def test_words_that_are_drawn_twice_or_are_the_target() -> None:
-    """With three words nearly all noise words are, and the tiles are not full."""
+def test_noise_words_that_are_drawn_twice_or_are_the_target() -> None:
+    """With three words nearly all are, and the tiles are not full."""
     windows, tables = some_windows(100, words=3), some_tables(20)
     drawn = noise_for(windows, 20, words=3)
-    x, y = tables.inputs.whole().astype(float), tables.outputs.whole().astype(float)
+    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
     expected = reference.train(x, y, windows, drawn, 20, some_offsets(), 0.05)
     assert train_with_kernel(tables, windows, drawn, 20, 0.05) == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.inputs.whole(), x, atol=1e-4)
-    np.testing.assert_allclose(tables.outputs.whole(), y, atol=1e-4)
+    np.testing.assert_allclose(tables.inputs.to_array(), x, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs.to_array(), y, atol=1e-4)
 
 
 def test_scores_far_from_zero() -> None:
@@ -86,13 +95,13 @@ def test_scores_far_from_zero() -> None:
     windows, tables = some_windows(50), some_tables(100)
     tables.inputs.flat[:] *= 300
     drawn = noise_for(windows, 5)
-    x, y = tables.inputs.whole().astype(float), tables.outputs.whole().astype(float)
+    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
     expected = reference.train(x, y, windows, drawn, 5, some_offsets(), 1e-6)
     assert train_with_kernel(tables, windows, drawn, 5, 1e-6) == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.outputs.whole(), y, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs.to_array(), y, rtol=1e-4, atol=1e-4)
 
 
-def test_numbers_that_are_none_show_in_the_loss() -> None:
+def test_the_loss_of_nan_is_nan() -> None:
     windows, tables = some_windows(50), some_tables(100)
     tables.inputs[np.array([windows.contexts[7]])] = np.full((1, 100), np.nan, np.float32)
     assert np.isnan(train_with_kernel(tables, windows, noise_for(windows, 5), 5, 0.1))
@@ -101,14 +110,14 @@ def test_numbers_that_are_none_show_in_the_loss() -> None:
 def test_no_windows() -> None:
     nothing = Windows(np.zeros(1, np.int64), *(np.empty(0, np.int32),) * 2, np.empty(0, np.int64))
     tables = some_tables(10)
-    before = tables.inputs.whole()
+    before = tables.inputs.to_array()
     drawn = np.empty((96, 1), np.int32)
     assert train_with_kernel(tables, nothing, drawn, 5, 0.1) == 0
-    np.testing.assert_array_equal(tables.inputs.whole(), before)
+    np.testing.assert_array_equal(tables.inputs.to_array(), before)
 
 
 def test_reference_follows_the_gradient() -> None:
-    """Each tile moves its rows by rate times the numerical gradient of the objective."""
+    """Each tile adds rate times the numerical gradient of the objective to its rows."""
     random = np.random.default_rng(1)
     x, y = random.standard_normal((2, 4)), random.standard_normal((6, 4))
     positive, total = np.array([1.0, 0, 0, 0, 0, 0]), np.array([1.5, 1, 2, 0.7, 0.7, 0.7])
@@ -120,49 +129,51 @@ def test_reference_follows_the_gradient() -> None:
     def objective() -> float:
         return -reference.loss_of(x @ y.T + offsets, positive, total)
 
-    for table, moved in ((x, new_x), (y, new_y)):
+    for table, updated in ((x, new_x), (y, new_y)):
         before = table.copy()
-        for place in np.ndindex(*table.shape):
-            table[place] += h
+        for index in np.ndindex(*table.shape):
+            table[index] += h
             above = objective()
-            table[place] -= 2 * h
+            table[index] -= 2 * h
             slope = (above - objective()) / (2 * h)
-            table[place] += h
-            assert moved[place] - before[place] == pytest.approx(rate * slope, rel=1e-5, abs=1e-9)
+            table[index] += h
+            assert updated[index] - before[index] == pytest.approx(rate * slope, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("size", [10, 100])
-def test_in_step_gives_the_same_bytes(threads: int, size: int) -> None:
-    """However the threads run; and nearly the numbers of `train`, since a batch is small."""
+def test_deterministic_training_gives_the_same_bytes(threads: int, size: int) -> None:
+    """Whatever the timing of the threads; and nearly the values of `train`, since batches are small."""
     windows, k = some_windows(500), 10
     drawn = noise_for(windows, k)
+    noise = Noise(drawn, k, some_offsets())
     results = []
     for _ in range(3):
         tables = some_tables(size, threads)
-        shared = shared_by_threads(threads, k, 10)
+        inputs, outputs = tables.inputs, tables.outputs
+        team = allocate_team(threads, k, 10)
         with ThreadPoolExecutor(threads) as pool:
-            team = [
+            tasks = [
                 pool.submit(
-                    train_in_step, tables.inputs.flat, tables.outputs.flat, tables.inputs.row_size, windows.starts,
-                    windows.contexts, windows.targets, drawn, k, some_offsets(), np.float32(1e-3), thread, threads,
-                    *shared,
+                    train_deterministic, Embeddings(inputs.parts[thread], outputs.parts[thread], inputs.row_size),
+                    windows, noise, np.float32(1e-3), team, allocate_scratch(10),
+                    Worker(thread, threads, team.arrivals),
                 )
                 for thread in range(threads)
             ]  # fmt: skip
-            losses = [member.result() for member in team]
+            losses = [task.result() for task in tasks]
         assert len(set(losses)) == 1
-        results.append((losses[0], tables.inputs.whole(), tables.outputs.whole()))
+        results.append((losses[0], tables.inputs.to_array(), tables.outputs.to_array()))
     for loss, x, y in results[1:]:
         assert loss == results[0][0]
         np.testing.assert_array_equal(x, results[0][1])
         np.testing.assert_array_equal(y, results[0][2])
     tables = some_tables(size)
-    before = tables.inputs.whole()
+    before = tables.inputs.to_array()
     loss = train_with_kernel(tables, windows, drawn, k, 1e-3)
     assert results[0][0] == pytest.approx(loss, rel=1e-3)
-    moved = tables.inputs.whole() - before
-    np.testing.assert_allclose(results[0][1] - before, moved, atol=0.05 * abs(moved).max())
+    updated = tables.inputs.to_array() - before
+    np.testing.assert_allclose(results[0][1] - before, updated, atol=0.05 * abs(updated).max())
 
 
 def test_noise_words_serve_several_windows() -> None:
@@ -170,6 +181,6 @@ def test_noise_words_serve_several_windows() -> None:
     drawn = noise_for(windows, 5)
     assert drawn.shape == (200 + 96, 1)
     key, table = np.uint64(9), alias_table(probabilities(1 + np.arange(WORDS)[::-1] ** 2, 0.75))
-    other = draw_noise(windows.places[100:], table, key, 5)
-    np.testing.assert_array_equal(drawn[96 + 100 :], other[96:])  # a window's own are a function of its place
+    other = draw_noise(windows.positions[100:], table, key, 5)
+    np.testing.assert_array_equal(drawn[96 + 100 :], other[96:])  # a window's own are a function of its position
     assert len(np.unique(drawn[:96])) > 30

@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.vectors.accuracy import Section, Tally, read_sections, tallies, together
-from neglm_cli.vectors.analogies import METHODS
-from neglm_cli.vectors.directions import Directions
+from neglm_cli.vectors.analogies import METHODS, Section, Tally, count_correct, read_sections, sum_tallies
 from neglm_cli.vectors.lexicon import Lexicon
+from neglm_cli.vectors.neighbors import CosineIndex
 from tests.vectors.making import vectors_of
 
 # Places at the corners of a square that is far from the origin in a third direction: parallelograms.
@@ -48,15 +47,15 @@ def test_by_hand() -> None:
         Section(b"none"),
         Section(b"last", [(b"king", b"man", b"queen", b"woman")]),
     ]
-    words = Directions.of(vectors.vectors, "")
-    found = tallies(sections, Lexicon(vectors.words), words, METHODS)
+    words = CosineIndex.of(vectors.vectors, "")
+    found = count_correct(sections, Lexicon(vectors.words), words, METHODS)
     assert found == [
         Tally(2, 2, {"add": 2, "mul": 2}),
         Tally(2, 1, {"add": 0, "mul": 0}),
         Tally(0, 0, {"add": 0, "mul": 0}),
         Tally(1, 1, {"add": 1, "mul": 1}),
     ]
-    total = together(found, METHODS)
+    total = sum_tallies(found, METHODS)
     assert total == Tally(5, 4, {"add": 3, "mul": 3})
     assert (total.accuracy("add"), total.accuracy_all("mul")) == (0.75, 0.6)
     assert (found[2].accuracy("add"), found[2].accuracy_all("add")) == (None, None)
@@ -67,8 +66,8 @@ def test_restricted_words_are_neither_known_nor_candidates() -> None:
     vectors = vectors_of(SQUARE | {b"decoy": [1, 1, 3.01]})
     vectors.vectors[3] = [1.2, 1.2, 3]
     section = Section(b"", [(b"man", b"king", b"woman", b"queen"), (b"man", b"king", b"woman", b"decoy")])
-    words = Directions.of(vectors.vectors, "")
-    assert tallies([section], Lexicon(vectors.words), words, ["add"]) == [Tally(2, 2, {"add": 1})]
-    assert tallies([section], Lexicon(vectors.words, 5), words, ["add"]) == [Tally(2, 1, {"add": 1})]
-    all_words = tallies([Section(b"", section.questions[:1])], Lexicon(vectors.words), words, ["add"])
+    words = CosineIndex.of(vectors.vectors, "")
+    assert count_correct([section], Lexicon(vectors.words), words, ["add"]) == [Tally(2, 2, {"add": 1})]
+    assert count_correct([section], Lexicon(vectors.words, 5), words, ["add"]) == [Tally(2, 1, {"add": 1})]
+    all_words = count_correct([Section(b"", section.questions[:1])], Lexicon(vectors.words), words, ["add"])
     assert all_words == [Tally(1, 1, {"add": 0})]

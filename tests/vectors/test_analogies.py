@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.vectors import analogies
-from neglm_cli.vectors.analogies import METHODS, Method, answers, first_answers
-from neglm_cli.vectors.directions import Directions
+from neglm_cli.vectors.analogies import METHODS, Method, answers, best_answers
+from neglm_cli.vectors.neighbors import CosineIndex
 
 
 def reference(matrix: np.ndarray, question: list[int], method: Method) -> np.ndarray:
@@ -24,7 +24,7 @@ def reference(matrix: np.ndarray, question: list[int], method: Method) -> np.nda
 def test_by_hand() -> None:
     """man (1, 0), king (1, 1)/√2, woman (0, 1): b − a + c is king with more of woman."""
     matrix = np.array([[1, 0], [5, 5], [0, 1], [-1, 0], [-3, 4]], np.float32)
-    words = Directions.of(matrix, "file")
+    words = CosineIndex.of(matrix, "file")
     half = 0.5**0.5
     together = np.array([half - 1, half + 1])
     length = np.hypot(*together)
@@ -47,7 +47,7 @@ def test_answers_are_those_of_the_formula(seed: int, method: Method) -> None:
     matrix = random.standard_normal((random.integers(4, 60), random.integers(2, 9))).astype(np.float32)
     question = random.integers(0, len(matrix), 3).tolist()
     expected = reference(matrix, question, method)
-    found = answers(Directions.of(matrix, "file"), question, method, len(matrix))
+    found = answers(CosineIndex.of(matrix, "file"), question, method, len(matrix))
     assert len(found) == len(matrix) - len(set(question))
     for id_, score in found:
         assert score == pytest.approx(expected[id_], rel=2e-3, abs=1e-5)  # a cosine near -1 is divided by almost ε
@@ -60,11 +60,11 @@ def test_many_questions_in_blocks_are_answered_like_one(seed: int, method: Metho
     random = np.random.default_rng(seed)
     matrix = random.standard_normal((random.integers(4, 60), random.integers(2, 9))).astype(np.float32)
     questions = random.integers(0, len(matrix), (random.integers(1, 30), 3))
-    words = Directions.of(matrix, "file")
+    words = CosineIndex.of(matrix, "file")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analogies, "CANDIDATES", 7)
         patch.setattr(analogies, "QUESTIONS", 5)
-        found = first_answers(words.units(np.arange(len(matrix))), questions, method)
+        found = best_answers(words.units(np.arange(len(matrix))), questions, method)
     for question, answer in zip(questions.tolist(), found.tolist(), strict=True):
         scores = reference(matrix, question, method)
         assert answer not in question
@@ -73,14 +73,14 @@ def test_many_questions_in_blocks_are_answered_like_one(seed: int, method: Metho
 
 def test_of_equal_answers_the_first() -> None:
     matrix = np.array([[1, 0], [1, 1], [0, 1], *[[-1, 2]] * 40], np.float32)
-    words = Directions.of(matrix, "file")
+    words = CosineIndex.of(matrix, "file")
     questions = np.array([[0, 1, 2]])
     for method in METHODS:
-        assert first_answers(words.units(np.arange(len(matrix))), questions, method).tolist() == [3]
+        assert best_answers(words.units(np.arange(len(matrix))), questions, method).tolist() == [3]
         assert [id_ for id_, _ in answers(words, (0, 1, 2), method, 3)] == [3, 4, 5]
 
 
 def test_where_every_word_is_in_the_question_there_is_no_answer() -> None:
     units = np.eye(3, dtype=np.float32)
-    assert first_answers(units, np.array([[0, 1, 2]]), "add").tolist() == [-1]
-    assert first_answers(units, np.empty((0, 3), np.int64), "add").tolist() == []
+    assert best_answers(units, np.array([[0, 1, 2]]), "add").tolist() == [-1]
+    assert best_answers(units, np.empty((0, 3), np.int64), "add").tolist() == []

@@ -1,4 +1,4 @@
-"""gensim reads what is exported, and what gensim writes is imported: the same bits, the same neighbours."""
+"""gensim reads what is exported, and what gensim writes is imported: the same bits, the same neighbors."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from neglm_cli.vectors import exported
+from neglm_cli.vectors import exchange
 from neglm_cli.vectors.forms import Form
 from neglm_cli.vectors.vectors import Vectors
-from tests.vectors.exchanged import assert_same_bits, read_back, some_vectors
+from tests.vectors.exchange import assert_same_bits, read_back, some_vectors
 
 FORMS = [("out.txt", Form.TEXT), ("out.vec.gz", Form.TEXT), ("out.bin", Form.BINARY), ("out.bin.gz", Form.BINARY)]
 
 
-def neighbours(vectors: Vectors, word: int) -> list[str]:
+def neighbors(vectors: Vectors, word: int) -> list[str]:
     """The other words by cosine, the nearest first."""
     unit = vectors.vectors / np.linalg.norm(vectors.vectors, axis=1, keepdims=True)
     order = np.argsort(-(unit @ unit[word]))
@@ -24,12 +24,12 @@ def neighbours(vectors: Vectors, word: int) -> list[str]:
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_gensim_reads_our_files(workplace: Path, name: str, form: Form) -> None:
     ours = some_vectors()
-    exported.write(ours.words, ours.vectors, name, form)
+    exchange.write(ours.words, ours.vectors, name, form)
     theirs = KeyedVectors.load_word2vec_format(name, binary=form is Form.BINARY)
     assert theirs.index_to_key == [word.decode() for word in ours.words]
     assert_same_bits(theirs.vectors, ours.vectors)
     for i, word in enumerate(ours.words):
-        assert [found for found, _ in theirs.most_similar(word.decode(), topn=20)] == neighbours(ours, i)
+        assert [found for found, _ in theirs.most_similar(word.decode(), topn=20)] == neighbors(ours, i)
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS)

@@ -1,4 +1,4 @@
-"""What is exported and imported again is the same, bit for bit, in every form."""
+"""Export and import give the same bits, in every form."""
 
 import bz2
 import gzip
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.vectors import exported, imported, reading, rows
+from neglm_cli.vectors import exchange, matrix_text, reading
 from neglm_cli.vectors.forms import Form, ImportForm
 from neglm_cli.vectors.reading import Table
-from tests.vectors.exchanged import assert_same_bits, read_back, some_vectors, tables, vectors_of
+from tests.vectors.exchange import assert_same_bits, read_back, some_vectors, tables, vectors_of
 
 NAMES = {Form.TEXT: "out.txt", Form.BINARY: "out.bin", Form.NPY: "out.npy"}
 
@@ -23,8 +23,8 @@ NAMES = {Form.TEXT: "out.txt", Form.BINARY: "out.bin", Form.NPY: "out.npy"}
 @given(table=tables())
 def test_odd_bytes_and_all_magnitudes(tmp_path_factory: pytest.TempPathFactory, form: Form, table: Table) -> None:
     path = str(tmp_path_factory.getbasetemp() / NAMES[form])
-    exported.write(vectors_of(*table).words, table.vectors, path, form)
-    back, _ = imported.read(path, ImportForm(form), None)
+    exchange.write(vectors_of(*table).words, table.vectors, path, form)
+    back, _ = exchange.read(path, ImportForm(form), None)
     assert back.words == table.words
     assert_same_bits(back.vectors, table.vectors)
 
@@ -32,8 +32,8 @@ def test_odd_bytes_and_all_magnitudes(tmp_path_factory: pytest.TempPathFactory, 
 @pytest.mark.parametrize("form", NAMES)
 def test_the_form_is_known_from_the_contents(workplace: Path, form: Form) -> None:
     before = some_vectors()
-    exported.write(before.words, before.vectors, "nameless", form)
-    back, found = imported.read("nameless", None, None)
+    exchange.write(before.words, before.vectors, "nameless", form)
+    back, found = exchange.read("nameless", None, None)
     assert found.value == form.value
     assert back.words == list(before.words)
     assert_same_bits(back.vectors, before.vectors)
@@ -43,13 +43,13 @@ def test_the_form_is_known_from_the_contents(workplace: Path, form: Form) -> Non
 @pytest.mark.parametrize("form", [Form.TEXT, Form.BINARY])
 def test_the_form_of_small_and_large_vectors(workplace: Path, size: int, form: Form) -> None:
     before = some_vectors(size)
-    exported.write(before.words, before.vectors, "out", form)
-    assert imported.read("out", None, None)[1].value == form.value
+    exchange.write(before.words, before.vectors, "out", form)
+    assert exchange.read("out", None, None)[1].value == form.value
 
 
 def test_a_binary_vector_that_starts_with_a_newline_is_not_text(workplace: Path) -> None:
     odd = np.frombuffer(b"\n\n\n\n1 2\n", "<f4").reshape(1, 2)
-    exported.write(vectors_of([b"a"], odd).words, odd, "out", Form.BINARY)
+    exchange.write(vectors_of([b"a"], odd).words, odd, "out", Form.BINARY)
     assert_same_bits(read_back("out").vectors, odd)
 
 
@@ -63,22 +63,22 @@ def test_compressed(workplace: Path, compress: Callable[[bytes], bytes]) -> None
 
 @pytest.mark.parametrize("form", [Form.TEXT, Form.BINARY])
 def test_buffers_that_are_too_small(workplace: Path, monkeypatch: pytest.MonkeyPatch, form: Form) -> None:
-    """Lines and records that are cut by the end of a buffer, a matrix that grows, and arrays that get full."""
+    """Lines and records that span buffers, a matrix that grows, and arrays that fill up."""
     before = some_vectors(50)
-    exported.write(before.words, before.vectors, "out", form)
+    exchange.write(before.words, before.vectors, "out", form)
     monkeypatch.setattr(reading, "BUFFER", 64)
-    monkeypatch.setattr(reading, "FIRST_ROOM", 50)
-    monkeypatch.setattr(rows, "ROWS", 2)
-    back, _ = imported.read("out", ImportForm(form), None)
+    monkeypatch.setattr(reading, "INITIAL_VALUES", 50)
+    monkeypatch.setattr(matrix_text, "ROWS", 2)
+    back, _ = exchange.read("out", ImportForm(form), None)
     assert back.words == list(before.words)
     assert_same_bits(back.vectors, before.vectors)
 
 
 def test_text_in_several_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = some_vectors()
-    exported.write(before.words, before.vectors, "whole.txt", Form.TEXT)
-    monkeypatch.setattr(rows, "BLOCK", 1)
-    exported.write(before.words, before.vectors, "pieces.txt", Form.TEXT)
+    exchange.write(before.words, before.vectors, "whole.txt", Form.TEXT)
+    monkeypatch.setattr(matrix_text, "BLOCK", 1)
+    exchange.write(before.words, before.vectors, "pieces.txt", Form.TEXT)
     assert Path("whole.txt").read_bytes() == Path("pieces.txt").read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_decimals_are_read_as_python_reads_them(tmp_path_factory: pytest.TempPat
     path = tmp_path_factory.getbasetemp() / "numbers"
     path.write_text(f"1 {len(numbers) + 1}\nword 0 {' '.join(numbers)}\n")
     expected = np.array([[0, *map(float, numbers)]]).astype(np.float32)
-    assert_same_bits(imported.read(str(path), ImportForm.TEXT, None)[0].vectors, expected)
+    assert_same_bits(exchange.read(str(path), ImportForm.TEXT, None)[0].vectors, expected)
 
 
 @pytest.mark.parametrize("digits", ["r", ".16e", ".17e"])
@@ -128,6 +128,6 @@ def test_matrices_of_other_types(workplace: Path, dtype: str, order: str) -> Non
     matrix = np.array([[1, 2, 3], [4, 5, 6]], dtype, order=order)  # type: ignore[call-overload]
     np.save("matrix.npy", matrix)
     Path("list").write_bytes(b"a b\r\nc")
-    table, _ = imported.read("matrix.npy", None, "list")
+    table, _ = exchange.read("matrix.npy", None, "list")
     assert table.words == [b"a b", b"c"]
     assert_same_bits(table.vectors, np.array([[1, 2, 3], [4, 5, 6]], np.float32))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.vectors.directions import Directions
 from neglm_cli.vectors.lexicon import Lexicon
-from neglm_cli.vectors.similarity import JudgedPairs, correlations, read_pairs
+from neglm_cli.vectors.neighbors import CosineIndex
+from neglm_cli.vectors.similarity import RatedPairs, correlations, read_pairs
 from tests.vectors.making import vectors_of
 
 
@@ -51,7 +51,7 @@ def test_by_hand() -> None:
     vectors = vectors_of({b"a": [1, 0], b"b": [3, 4], b"c": [0, 9], b"d": [-1, 0]})
     words: list[tuple[bytes, ...]] = [(b"a", b"b"), (b"a", b"c"), (b"a", b"d"), (b"a", b"x")]
     result = correlations(
-        JudgedPairs(words, np.array([3.0, 5, 1, 4])), Lexicon(vectors.words), Directions.of(vectors.vectors, "")
+        RatedPairs(words, np.array([3.0, 5, 1, 4])), Lexicon(vectors.words), CosineIndex.of(vectors.vectors, "")
     )
     assert (result.pairs, result.used) == (4, 3)
     assert result.spearman == pytest.approx(0.5)  # ranks 3, 2, 1 and 2, 3, 1
@@ -62,14 +62,14 @@ def test_by_hand() -> None:
 
 def test_restricted_words() -> None:
     vectors = vectors_of({b"a": [1, 0], b"b": [3, 4], b"c": [0, 9], b"d": [-1, 0]}, counts=[5, 1, 5, 5])
-    pairs = JudgedPairs([(b"a", b"b"), (b"a", b"c"), (b"c", b"d"), (b"a", b"d")], np.array([9.0, 2, 2, 1]))
-    result = correlations(pairs, Lexicon(vectors.words, 3), Directions.of(vectors.vectors, ""))
+    pairs = RatedPairs([(b"a", b"b"), (b"a", b"c"), (b"c", b"d"), (b"a", b"d")], np.array([9.0, 2, 2, 1]))
+    result = correlations(pairs, Lexicon(vectors.words, 3), CosineIndex.of(vectors.vectors, ""))
     assert (result.pairs, result.used) == (4, 3)
     assert result.spearman == pytest.approx(1)  # cosines 0, 0, -1
 
 
 def test_where_all_is_unknown() -> None:
     vectors = vectors_of({b"a": [1, 0]})
-    pairs = JudgedPairs([(b"x", b"y"), (b"x", b"z")], np.array([1.0, 2]))
-    result = correlations(pairs, Lexicon(vectors.words), Directions.of(vectors.vectors, ""))
+    pairs = RatedPairs([(b"x", b"y"), (b"x", b"z")], np.array([1.0, 2]))
+    result = correlations(pairs, Lexicon(vectors.words), CosineIndex.of(vectors.vectors, ""))
     assert (result.used, result.spearman, result.pearson_all) == (0, None, None)

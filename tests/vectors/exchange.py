@@ -1,10 +1,10 @@
-"""Vectors for the tests of what goes out and comes in."""
+"""Vectors for tests of export and import."""
 
 import numpy as np
 from hypothesis import strategies as st
 
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.imported import read
+from neglm_cli.vectors.exchange import read
 from neglm_cli.vectors.reading import Table
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
 

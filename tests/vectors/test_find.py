@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.spelling import PREFIX, find, lower
+from neglm_cli.vectors.lexicon import PREFIX, find, lower
 
 ends = st.text("ab", min_size=1, max_size=3)
 words = st.tuples(st.sampled_from(["", "a" * PREFIX, "a" * (PREFIX - 1)]), ends).map(

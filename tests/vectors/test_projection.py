@@ -1,54 +1,54 @@
-"""Vectors in a plane."""
+"""Projection to a plane."""
 
 import numpy as np
 
-from neglm_cli.vectors.plane import in_a_plane
+from neglm_cli.vectors.projection import project
 
 
 def distances(points: np.ndarray) -> np.ndarray:
     return np.linalg.norm(points[:, None] - points, axis=2)
 
 
-def test_what_lies_in_a_plane_stays_as_it_is() -> None:
+def test_points_of_a_plane_keep_their_distances() -> None:
     random = np.random.default_rng(1)
     flat = random.standard_normal((30, 2)) * (5, 2)
     axes, _ = np.linalg.qr(random.standard_normal((7, 7)))
     vectors = (flat @ axes[:2] + axes[2]).astype(np.float32)
-    found = in_a_plane(vectors, "pca", 1)
+    found = project(vectors, "pca", 1)
     np.testing.assert_allclose(distances(found.points), distances(flat), atol=1e-5)
-    assert found.share is not None
-    assert abs(found.share - 1) < 1e-6
+    assert found.explained_variance is not None
+    assert abs(found.explained_variance - 1) < 1e-6
     assert found.points[:, 0].std() > found.points[:, 1].std()
 
 
-def test_the_share_of_the_variance() -> None:
+def test_explained_variance() -> None:
     vectors = np.array([[3, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 1], [0, 0, -1]], np.float32)
-    share = in_a_plane(vectors, "pca", 1).share
-    assert share is not None
-    assert abs(share - 13 / 14) < 1e-6
+    variance = project(vectors, "pca", 1).explained_variance
+    assert variance is not None
+    assert abs(variance - 13 / 14) < 1e-6
 
 
 def test_signs_are_fixed() -> None:
     vectors = np.random.default_rng(2).standard_normal((9, 4)).astype(np.float32)
-    points = in_a_plane(vectors, "pca", 1).points
-    np.testing.assert_allclose(in_a_plane(vectors[::-1], "pca", 1).points[::-1], points, atol=1e-6)
+    points = project(vectors, "pca", 1).points
+    np.testing.assert_allclose(project(vectors[::-1], "pca", 1).points[::-1], points, atol=1e-6)
 
 
 def test_few_words_and_dimensions() -> None:
-    assert in_a_plane(np.ones((1, 5), np.float32), "pca", 1).points.tolist() == [[0, 0]]
-    assert in_a_plane(np.ones((1, 5), np.float32), "tsne", 1).points.tolist() == [[0, 0]]
-    assert np.isfinite(in_a_plane(np.eye(3, 5, dtype=np.float32), "tsne", 1).points).all()
-    line = in_a_plane(np.array([[1], [2], [4]], np.float32), "pca", 1).points
+    assert project(np.ones((1, 5), np.float32), "pca", 1).points.tolist() == [[0, 0]]
+    assert project(np.ones((1, 5), np.float32), "tsne", 1).points.tolist() == [[0, 0]]
+    assert np.isfinite(project(np.eye(3, 5, dtype=np.float32), "tsne", 1).points).all()
+    line = project(np.array([[1], [2], [4]], np.float32), "pca", 1).points
     np.testing.assert_allclose(line, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], atol=1e-6)
 
 
-def test_groups_by_stochastic_neighbours() -> None:
+def test_groups_by_tsne() -> None:
     """Each vector's nearest in the plane are of its own group; a seed gives the same points."""
     random = np.random.default_rng(3)
     groups = np.repeat(np.eye(3, 8), 15, axis=0)
     vectors = (groups + 0.05 * random.standard_normal(groups.shape)).astype(np.float32)
-    found = in_a_plane(vectors, "tsne", 4)
-    assert found.share is None
+    found = project(vectors, "tsne", 4)
+    assert found.explained_variance is None
     near = np.argsort(distances(found.points), axis=1)[:, 1:6]
     assert (near // 15 == np.arange(45)[:, None] // 15).all()
-    np.testing.assert_array_equal(in_a_plane(vectors, "tsne", 4).points, found.points)
+    np.testing.assert_array_equal(project(vectors, "tsne", 4).points, found.points)

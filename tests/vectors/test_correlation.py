@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from neglm_cli.vectors.ranks import pearson, ranks, spearman
+from neglm_cli.vectors.similarity import pearson, ranks, spearman
 
 few = st.integers(-3, 3).map(float)  # ties are common
 any_number = st.floats(-1e6, 1e6, width=32)

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.vectors.directions import Directions
-from neglm_cli.vectors.neighbours import best, nearest, nearest_contexts
+from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts, top_scores
 
 small = st.integers(-3, 3).map(float)  # so that ties, zeros and opposite vectors are common
 matrices = st.tuples(st.integers(1, 12), st.integers(1, 5)).flatmap(
@@ -15,21 +14,21 @@ matrices = st.tuples(st.integers(1, 12), st.integers(1, 5)).flatmap(
 
 
 def brute_force(matrix: np.ndarray, query: list[int], top: int) -> list[tuple[int, float]]:
-    """One pair after the other, in double precision."""
+    """Compute one pair at a time, in double precision."""
     rows = [[float(x) for x in row] for row in matrix]
     units = [[x / (sum(y * y for y in row) ** 0.5 or 1) for x in row] for row in rows]
-    together = [sum(units[i][d] for i in query) for d in range(matrix.shape[1])]
-    length = sum(x * x for x in together) ** 0.5 or 1
-    cosines = [sum(x * y for x, y in zip(row, together, strict=True)) / length for row in units]
+    query_sum = [sum(units[i][d] for i in query) for d in range(matrix.shape[1])]
+    length = sum(x * x for x in query_sum) ** 0.5 or 1
+    cosines = [sum(x * y for x, y in zip(row, query_sum, strict=True)) / length for row in units]
     order = sorted((i for i in range(len(rows)) if i not in query), key=lambda i: (-cosines[i], i))
     return [(i, cosines[i]) for i in order[:top]]
 
 
 @given(matrices, st.data())
-def test_neighbours_are_those_of_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
+def test_neighbors_are_those_of_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
     query = data.draw(st.lists(st.integers(0, len(matrix) - 1), min_size=1, max_size=3))
     top = data.draw(st.integers(1, 15))
-    found = nearest(Directions.of(matrix, "file"), query, top)
+    found = nearest(CosineIndex.of(matrix, "file"), query, top)
     expected = brute_force(matrix, query, top)
     # Where two cosines differ by no more than rounding, the order is that of float32.
     np.testing.assert_allclose([score for _, score in found], [cosine for _, cosine in expected], atol=2e-6)
@@ -41,7 +40,7 @@ def test_neighbours_are_those_of_brute_force(matrix: np.ndarray, data: st.DataOb
 
 def test_by_hand() -> None:
     matrix = np.array([[2, 0], [3, 4], [0, 5], [-1, 0], [0, 0]], np.float32)
-    words = Directions.of(matrix, "file")
+    words = CosineIndex.of(matrix, "file")
     found = nearest(words, [0], 10)
     assert [id_ for id_, _ in found] == [1, 2, 4, 3]
     assert [score for _, score in found] == pytest.approx([0.6, 0, 0, -1])
@@ -56,42 +55,42 @@ def test_equal_vectors_come_in_the_order_of_their_ids() -> None:
     matrix = random.standard_normal((3000, 37)).astype(np.float32)
     twins = sorted(random.choice(np.arange(1, 3000), 50, replace=False).tolist())
     matrix[twins] = matrix[0]
-    found = nearest(Directions.of(matrix, "file"), [0], 20)
+    found = nearest(CosineIndex.of(matrix, "file"), [0], 20)
     assert [id_ for id_, _ in found] == twins[:20]
     assert len({score for _, score in found}) == 1
 
 
 @given(st.lists(small, max_size=20), st.integers(1, 25), st.data())
-def test_best_is_sorting(values: list[float], top: int, data: st.DataObject) -> None:
+def test_top_scores_are_sorted(values: list[float], top: int, data: st.DataObject) -> None:
     excluded = data.draw(st.lists(st.integers(0, len(values) - 1))) if values else []
     expected = sorted((i for i in range(len(values)) if i not in excluded), key=lambda i: (-values[i], i))[:top]
-    assert best(np.array(values, np.float32), top, excluded) == [(i, values[i]) for i in expected]
+    assert top_scores(np.array(values, np.float32), top, excluded) == [(i, values[i]) for i in expected]
 
 
 def test_contexts_have_no_word_excluded() -> None:
-    words = Directions.of(np.array([[1, 0], [0, 1]], np.float32), "file")
-    contexts = Directions.of(np.array([[0, 2], [4, 3], [1, 0]], np.float32), "file")
+    words = CosineIndex.of(np.array([[1, 0], [0, 1]], np.float32), "file")
+    contexts = CosineIndex.of(np.array([[0, 2], [4, 3], [1, 0]], np.float32), "file")
     found = nearest_contexts(words, contexts, [0], 2)
     assert [id_ for id_, _ in found] == [2, 1]
     assert [score for _, score in found] == pytest.approx([1, 0.8])
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_numbers_that_have_no_direction(number: float) -> None:
+def test_values_that_are_not_finite(number: float) -> None:
     matrix = np.ones((3, 2), np.float32)
     matrix[1, 1] = number
     with pytest.raises(NeglmError, match="a file: vector 1 "):
-        Directions.of(matrix, "a file")
+        CosineIndex.of(matrix, "a file")
 
 
 def test_the_vectors_are_not_copied() -> None:
     matrix = np.ones((3, 2), np.float32)
-    assert Directions.of(matrix, "file").vectors is matrix
+    assert CosineIndex.of(matrix, "file").vectors is matrix
 
 
 def test_very_small_and_large_numbers() -> None:
     """Their squares are no 32-bit numbers, but their cosines are."""
     for scale in (1e-30, 1e30):
         matrix = np.array([[scale, 0], [scale, scale], [0, -scale]], np.float32)
-        directions = Directions.of(matrix, "file")
-        np.testing.assert_allclose(directions.cosines(directions.units([0])[0]), [1, np.sqrt(0.5), 0], atol=1e-6)
+        index = CosineIndex.of(matrix, "file")
+        np.testing.assert_allclose(index.cosines(index.units([0])[0]), [1, np.sqrt(0.5), 0], atol=1e-6)

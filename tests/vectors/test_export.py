@@ -1,4 +1,4 @@
-"""What is chosen for an export, and what becomes of words that a form cannot hold."""
+"""Selection, normalization and words that a form cannot represent."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors import exported
+from neglm_cli.vectors import exchange
 from neglm_cli.vectors.forms import Form
-from tests.vectors.exchanged import assert_same_bits, some_vectors
+from tests.vectors.exchange import assert_same_bits, some_vectors
 
 
 def alphabet(*words: bytes) -> WordIndex:
@@ -19,17 +19,17 @@ def alphabet(*words: bytes) -> WordIndex:
 def test_the_most_frequent() -> None:
     words = WordIndex.of([b"a", b"b", b"c", b"d"], np.array([2, 5, 2, 9]))
     vectors = np.arange(8, dtype=np.float32).reshape(4, 2)
-    chosen, rows = exported.most_frequent(words, vectors, 3)
+    chosen, rows = exchange.most_frequent(words, vectors, 3)
     assert list(chosen) == [b"d", b"b", b"a"]
     assert chosen.counts.tolist() == [9, 5, 2]
     assert rows.tolist() == [[6, 7], [2, 3], [0, 1]]
-    assert list(exported.most_frequent(words, vectors, 9)[0]) == [b"d", b"b", b"a", b"c"]
+    assert list(exchange.most_frequent(words, vectors, 9)[0]) == [b"d", b"b", b"a", b"c"]
 
 
 def test_length_one() -> None:
     vectors = np.array([[3, 4], [0, 0], [-2e38, 2e38], [1e-40, 0]], np.float32)
     expected = [[0.6, 0.8], [0, 0], [-(0.5**0.5), 0.5**0.5], [1, 0]]
-    assert_same_bits(exported.normalised(vectors), np.array(expected, np.float32))
+    assert_same_bits(exchange.normalized(vectors), np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize(
@@ -43,27 +43,27 @@ def test_length_one() -> None:
 )
 def test_white_space_in_words(form: Form, expected: list[bytes]) -> None:
     before = [b"New York", b"a\tb", b"\nc\r", b"d\v\fe"]
-    changed, count = exported.fitting(alphabet(*before, b"plain"), form)
+    changed, count = exchange.replace_white_space(alphabet(*before, b"plain"), form)
     assert list(changed) == [*expected, b"plain"]
     assert count == sum(old != new for old, new in zip(before, expected, strict=True))
 
 
 def test_words_that_become_equal() -> None:
     with pytest.raises(NeglmError, match="`New York` and `New_York` would both be written as `New_York`"):
-        exported.fitting(alphabet(b"x", b"New York", b"New_York"), Form.TEXT)
-    assert exported.fitting(alphabet(b"New York", b"New_York"), Form.NPY)[1] == 0
+        exchange.replace_white_space(alphabet(b"x", b"New York", b"New_York"), Form.TEXT)
+    assert exchange.replace_white_space(alphabet(b"New York", b"New_York"), Form.NPY)[1] == 0
 
 
 def test_binary_is_what_word2vec_writes(workplace: Path) -> None:
     vectors = np.array([[1, 2], [3, 4]], np.float32)
-    exported.write(alphabet(b"a", b"b"), vectors, "out.bin", Form.BINARY)
+    exchange.write(alphabet(b"a", b"b"), vectors, "out.bin", Form.BINARY)
     expected = b"2 2\na " + np.array([1, 2], "<f4").tobytes() + b"\nb " + np.array([3, 4], "<f4").tobytes() + b"\n"
     assert Path("out.bin").read_bytes() == expected
 
 
 def test_the_projector(workplace: Path) -> None:
     before = some_vectors()
-    assert exported.write(before.words, before.vectors, "out.tsv", Form.TSV) == ["out.tsv", "out.metadata.tsv"]
+    assert exchange.write(before.words, before.vectors, "out.tsv", Form.TSV) == ["out.tsv", "out.metadata.tsv"]
     assert_same_bits(np.loadtxt("out.tsv", np.float32, delimiter="\t"), before.vectors)
     head, *lines = Path("out.metadata.tsv").read_bytes().splitlines()
     assert head == b"word\tcount"
@@ -73,7 +73,7 @@ def test_the_projector(workplace: Path) -> None:
 
 def test_numpy_reads_the_matrix(workplace: Path) -> None:
     before = some_vectors()
-    assert exported.write(before.words, before.vectors, "out.npy", Form.NPY) == ["out.npy", "out.words.txt"]
+    assert exchange.write(before.words, before.vectors, "out.npy", Form.NPY) == ["out.npy", "out.words.txt"]
     assert_same_bits(np.load("out.npy"), before.vectors)
     assert Path("out.words.txt").read_bytes().split(b"\n") == [*before.words, b""]
 
@@ -81,5 +81,5 @@ def test_numpy_reads_the_matrix(workplace: Path) -> None:
 def test_the_same_bytes_every_time(workplace: Path) -> None:
     before = some_vectors()
     for name in ("one.txt.gz", "two.txt.gz"):
-        exported.write(before.words, before.vectors, name, Form.TEXT)
+        exchange.write(before.words, before.vectors, name, Form.TEXT)
     assert Path("one.txt.gz").read_bytes() == Path("two.txt.gz").read_bytes()

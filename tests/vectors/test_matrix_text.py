@@ -1,18 +1,17 @@
-"""Numbers as text: as short as NumPy has them, and the same 32 bits when they are read."""
+"""Numbers as text: as short as those of NumPy, and the same 32 bits when read back."""
 
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neglm_cli.vectors import rows
-from neglm_cli.vectors.shortest import LONGEST
+from neglm_cli.vectors.matrix_text import LONGEST, format_lines
 
 BITS = st.integers(0, 2**32 - 1).filter(lambda bits: bits & 0x7F800000 != 0x7F800000)  # of finite numbers
 
 
 def texts(numbers: np.ndarray) -> list[str]:
     empty, no_words = np.empty(0, np.uint8), np.zeros(len(numbers) + 1, np.int64)
-    written = b"".join(block.tobytes() for block in rows.lines(empty, no_words, numbers[:, None], b" "))
+    written = b"".join(block.tobytes() for block in format_lines(empty, no_words, numbers[:, None], b" "))
     return written.decode().split("\n")[:-1]
 
 

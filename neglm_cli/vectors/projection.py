@@ -1,0 +1,46 @@
+"""Projection of vectors to two dimensions."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from neglm_cli.errors import NeglmError
+
+Method = Literal["pca", "tsne"]
+
+
+class Projection(NamedTuple):
+    points: np.ndarray  # float64 (N, 2)
+    explained_variance: float | None  # fraction of the total; None for t-SNE
+
+
+def project(units: np.ndarray, method: Method, seed: int) -> Projection:
+    """Project vectors to a plane, near ones near to each other."""
+    return pca(units) if method == "pca" else Projection(tsne(units, seed), None)
+
+
+def pca(units: np.ndarray) -> Projection:
+    """The first two principal components. The largest entry of each direction is made positive, so that the picture is
+    the same on every machine."""
+    centered = units.astype(np.float64) - units.mean(axis=0, dtype=np.float64)
+    _, values, directions = np.linalg.svd(centered, full_matrices=False)
+    points = np.zeros((len(units), 2))
+    for i, direction in enumerate(directions[:2]):
+        points[:, i] = centered @ direction * np.sign(direction[np.abs(direction).argmax()])
+    total = float((values**2).sum())
+    return Projection(points, float((values[:2] ** 2).sum()) / total if total > 0 else 1.0)
+
+
+def tsne(units: np.ndarray, seed: int) -> np.ndarray:
+    """t-SNE. It shows groups; distances between groups mean little."""
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError as error:
+        raise NeglmError("--method tsne needs scikit-learn: pip install scikit-learn, or take pca") from error
+    start = pca(units).points
+    if len(units) < 3:  # too few neighbors for t-SNE
+        return start
+    start *= 1e-4 / max(start[:, 0].std(), 1e-12)
+    perplexity = min(30.0, max(1.0, (len(units) - 1) / 3))
+    model = TSNE(init=start, perplexity=perplexity, metric="cosine", random_state=seed, n_jobs=1)
+    return np.asarray(model.fit_transform(units.astype(np.float64)), np.float64)
