@@ -10,13 +10,14 @@ threads come to are errors. It takes about half an hour.
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.cuda.device import CudaDevice
-from neglm_cli.lm.cuda.gpu import KERNELS, Kernel, ptx
+from neglm_cli.lm.cuda.gpu import KERNELS, Grid, Kernel, ptx
 from neglm_cli.lm.settings import Settings
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
@@ -35,11 +36,11 @@ RUNNING, AT_BARRIER, EXITED = 0, 1, 3  # states of a thread in ptxsim
 
 @dataclass(frozen=True)
 class Case:
-    """blocks: that can wait for each other; with none, each step is a launch. processors: with one, tiles are large."""
+    """blocks: that run at once; with 0, each step is a launch. multiprocessors: with one, tiles are large."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     blocks: int = 4
-    processors: int = 2
+    multiprocessors: int = 2
 
 
 CASES = {
@@ -51,7 +52,7 @@ CASES = {
     ),
     "softmax, adam": Case({"loss": "softmax", "optimizer": "adam", "lr": 0.01}, 3),
     "shared by a batch, large tiles": Case({"noise": "batch", "k": 9}, 5, 1),
-    "a word at more places than one block looks at": Case({"k": 40}),
+    "a word with more occurrences than a chunk": Case({"k": 40}),
 }
 
 
@@ -89,11 +90,11 @@ class Done:
 
 
 class PtxGpu:
-    """Does what `Gpu` does; arrays are NumPy's."""
+    """A substitute for `Gpu`; arrays are NumPy's."""
 
     def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
         self._simulator, self._case, self._schedule = simulator, case, schedule
-        self.processors = case.processors
+        self.multiprocessors = case.multiprocessors
         self.runs: Counter[str] = Counter()
 
     def zeros(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
@@ -121,18 +122,25 @@ class PtxGpu:
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         return self._case.blocks
 
-    def launch(self, kernel: Kernel, blocks: Any, *arguments: Any, shared: int = 0, threads: int = 0) -> None:
-        given = [
-            value if isinstance(value, np.ndarray) else np.dtype(str(of)).type(value)
-            for value, of in zip(arguments, kernel.types, strict=True)
-        ]
+    def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
+        grid = grid if isinstance(grid, Grid) else Grid(grid)
+        flat = list(flattened(kernel.ordered(arguments), kernel.types))
         options = self._schedule
         if kernel.cooperative and not options["coop"]:
             options = {"coop": True, "sched": "random", "seed": First(np.random.PCG64())}
-        grid = blocks if isinstance(blocks, tuple) else (blocks,)
-        size = (threads or kernel.threads,)
-        self._simulator.launch(code_of(kernel), grid, size, given, smem=shared, **options)
+        blocks = grid.blocks if isinstance(grid.blocks, tuple) else (grid.blocks,)
+        size = (grid.threads or kernel.threads,)
+        self._simulator.launch(code_of(kernel), blocks, size, flat, smem=grid.shared, **options)
         self.runs[kernel.name] += 1
+
+
+def flattened(values: Iterable[Any], types: Iterable[Any]) -> Iterator[Any]:
+    """Arrays, and scalars of their types, in the order of the compiled kernel's parameters."""
+    for value, of in zip(values, types, strict=True):
+        if isinstance(value, tuple):
+            yield from flattened(value, of.types)
+        else:
+            yield value if isinstance(value, np.ndarray) else np.dtype(str(of)).type(value)
 
 
 CODE: dict[str, str] = {}
