@@ -1,8 +1,8 @@
-"""The GPU's kernels as compiled, for seven architectures: registers, shared memory, and what finds room at once.
+"""The GPU's kernels as compiled, for seven architectures: registers, shared memory, and occupancy.
 
     python benchmarks/gpu_kernels.py > benchmarks/gpu/kernels.md
 
-Needs no GPU, but numba-cuda and NVIDIA's assembler and linker (neglm[dev]). Registers that do not suffice are an error.
+Needs no GPU, but numba-cuda and NVIDIA's assembler and linker (neglm[dev]). Spilled registers are an error.
 """
 
 import re
@@ -14,27 +14,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import neglm_cli.lm.cuda.device  # noqa: F401  (all kernels are entered)
+import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
 
 WARP = 32
-REGISTERS, REGISTER_UNIT, WARP_UNIT = 65536, 256, 4  # of a processor; of a warp; warps that get theirs together
+REGISTERS, REGISTER_UNIT, WARP_UNIT = (
+    65536,
+    256,
+    4,
+)  # of a multiprocessor; allocated to a warp at a time; warps allocated at a time
 BATCH, HIDDEN = 20, 300  # the model of the occupancies
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """From NVIDIA's tables of compute capabilities, but for the processors, which are those of one GPU."""
+    """From NVIDIA's tables of compute capabilities; multiprocessors are those of one GPU."""
 
     capability: tuple[int, int]
-    threads: int  # that a processor holds
+    threads: int  # of a multiprocessor
     blocks: int
     shared: int  # KB
     reserved: int  # bytes of shared memory that each block takes besides its own
     gpu: str
-    processors: int
+    multiprocessors: int
 
     @property
     def name(self) -> str:
@@ -92,15 +96,15 @@ class Assembled(NamedTuple):
 
 def tool(name: str) -> Path:
     found = find_spec("nvidia")
-    for place in (found.submodule_search_locations if found else None) or []:
-        path = Path(place) / "cu13" / "bin" / name
+    for directory in (found.submodule_search_locations if found else None) or []:
+        path = Path(directory) / "cu13" / "bin" / name
         if path.exists():
             return path
     sys.exit(f"{name} is missing (pip install 'neglm[dev]')")
 
 
 def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
-    """Kernels that wait for each other call a library, which the linker brings in."""
+    """Assemble a kernel. Cooperative kernels call a library, which the linker adds."""
     with tempfile.TemporaryDirectory() as directory:
         source, made = Path(directory) / "k.ptx", Path(directory) / "k.o"
         source.write_text(ptx(kernel, architecture.capability))
@@ -108,7 +112,7 @@ def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
         said = run([*command, "-c"] if kernel.cooperative else command)
         stack = re.search(r"(\d+) bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", said)
         if stack is None:
-            sys.exit(f"{kernel.name} on {architecture.name} has too few registers: {said}")
+            sys.exit(f"{kernel.name} on {architecture.name} spills registers: {said}")
         if kernel.cooperative:
             library = tool("nvlink").parent.parent / "lib" / "libcudadevrt.a"
             said = run([tool("nvlink"), "-v", f"-arch={architecture.name}", made, library, "-o", Path(directory) / "k"])
@@ -126,7 +130,7 @@ def run(command: list[Any]) -> str:
 
 
 def blocks_at_once(assembled: Assembled, architecture: Architecture, threads: int, dynamic: int) -> int:
-    """That a processor holds."""
+    """The blocks that a multiprocessor runs at once."""
     warps = -(-threads // WARP)
     of_a_warp = -(-assembled.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // of_a_warp // WARP_UNIT * WARP_UNIT // warps
@@ -142,8 +146,8 @@ class Paper:
         self._assembled, self._architecture = assembled, architecture
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        room = blocks_at_once(self._assembled[kernel.name], self._architecture, threads, shared)
-        return room * self._architecture.processors
+        blocks = blocks_at_once(self._assembled[kernel.name], self._architecture, threads, shared)
+        return blocks * self._architecture.multiprocessors
 
 
 def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[int, int]:

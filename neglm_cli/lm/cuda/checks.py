@@ -51,7 +51,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels that a GPU trains with, as far as there is a choice. A simulator has others, with fewer threads."""
+    """The kernels that can be chosen: a simulator has others, with fewer threads."""
 
     gemm: Gemm
     steps: lstm.StepKernels = lstm.STEP_KERNELS

@@ -26,7 +26,7 @@ class PersistentPlan(NamedTuple):
 def persistent_plan(
     gpu: Gpu, kernel: Kernel, units: int, inner: int, batch: int, columns: int
 ) -> PersistentPlan | None:
-    """The plan with the most blocks that the GPU runs at once; None if there is none.
+    """The plan with the most blocks that the GPU can run at once, or None.
 
     inner: terms of a sum; columns: sums of each unit.
     """

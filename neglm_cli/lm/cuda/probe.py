@@ -62,7 +62,7 @@ def _check_gpu(number: int) -> None:
     try:
         toolkit = toolkit_version()
         complete = cuda.is_available()
-    except Exception as error:  # of several kinds, by which library is not there
+    except Exception as error:  # its class depends on the missing library
         raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})") from error
     if not complete:
         raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})")

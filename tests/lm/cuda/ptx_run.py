@@ -1,10 +1,10 @@
-"""The compiled code of all kernels, executed without a GPU by ptxsim: trainings and scorings against the reference.
+"""The compiled code of all kernels, run without a GPU by ptxsim: training and scoring against the reference.
 
     python -m tests.lm.cuda.ptx_run DIRECTORY [CASE ...]
 
-DIRECTORY has ptxsim.py. Each case runs under three schedules, which find what the others hide: all threads in lockstep,
-block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers that not all
-threads come to are errors. It takes about half an hour.
+DIRECTORY has ptxsim.py. Each case runs under three schedules, as each finds errors that the others hide: all threads in
+lockstep, block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers
+that not all threads reach are errors. It takes about half an hour.
 """
 
 import sys
@@ -57,15 +57,16 @@ CASES = {
 
 
 def hasty(simulator: Any) -> Any:
-    """ptxsim lets no block go on from a barrier before all blocks are at one, so that it would not matter if they did
-    not wait for each other. Here each goes on as soon as its own threads are there."""
+    """A simulator whose blocks leave a barrier as soon as their own threads have arrived.
+
+    ptxsim holds every block until all of them are at a barrier, which hides a missing synchronization of blocks."""
 
     class Hasty(simulator.Sim):  # type: ignore[misc]
         def decode0(self, op: str, ops: list[str], text: str) -> tuple[Any, bool]:
             run, controls = super().decode0(op, ops, text)
 
-            def arrive(chosen: Any, lanes: np.ndarray, place: int) -> None:
-                run(chosen, lanes, place)
+            def arrive(chosen: Any, lanes: np.ndarray, at: int) -> None:
+                run(chosen, lanes, at)
                 for block in np.unique(self.blk[lanes]):
                     alive = (self.blk == block) & (self.state != EXITED)
                     if (self.state[alive] == AT_BARRIER).all():
@@ -78,7 +79,7 @@ def hasty(simulator: Any) -> Any:
 
 
 class First(np.random.Generator):
-    """Where ptxsim draws a thread, the first one: each block gets as far as it can before the next begins."""
+    """Chooses the first thread where ptxsim draws one: each block runs as far as it can before the next starts."""
 
     def choice(self, lanes: Any) -> Any:  # type: ignore[override]
         return lanes[0]

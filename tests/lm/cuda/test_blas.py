@@ -1,7 +1,7 @@
-"""cuBLAS is asked for the right products, and used only if it gives them.
+"""cuBLAS gets the right calls, and is used only if its products are right.
 
-It is not here. What stands in for it does what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's
-memory: C = α·op(A)·op(B) + β·C, all matrices by columns, of which the next begins `ld` numbers further on.
+A substitute computes what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's memory:
+C = α·op(A)·op(B) + β·C, with column-major matrices whose columns start `ld` values apart.
 """
 
 import ctypes
@@ -97,7 +97,7 @@ def test_its_work_is_in_order_with_ours() -> None:
 
 
 class Exact(TiledGemm):
-    """By NumPy, on the simulator's arrays; `wrong` is added to what comes out."""
+    """Products by NumPy, on the simulator's arrays; `wrong` is added to them."""
 
     def __init__(self, gpu: Any, wrong: float = 0.0) -> None:
         super().__init__(gpu)
@@ -111,9 +111,9 @@ class Exact(TiledGemm):
         self._gpu.write(c.array, first @ second + np.float32(self._wrong))
 
 
-@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be there")
+@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be installed")
 class TestChoice:
-    """Between our kernels and a cuBLAS that is well, broken, wrong or slow."""
+    """Between our kernels and a cuBLAS that works, fails, is wrong or slow."""
 
     def chosen(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, faster: bool = True) -> tuple[Any, list[str]]:
         notes: list[str] = []

@@ -1,4 +1,4 @@
-"""A GPU trains and scores as the reference does, and as the CPU does; and one goes on where the other stopped."""
+"""A GPU trains and scores like the reference and the CPU, and either continues the other's training."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -70,7 +70,7 @@ def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.Mon
     [({}, 21), ({"noise": "step"}, 22), ({"layers": 1}, 15), ({"optimizer": "adam", "adam": "exact"}, 22)],
 )
 def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
-    """Each costs the host as much as hundreds of words cost the GPU."""
+    """A launch costs the host as much time as hundreds of words cost the GPU."""
     settings = replace(TINY, **changes)  # type: ignore[arg-type]
     trained = on_gpu(gpu, settings)
     trained.train(minibatch(settings, WORDS, 0)).result()

@@ -1,7 +1,7 @@
 """Products of parts of matrices.
 
-Their numbers are small and whole, so that sums are exact in any order. Around A and B lies what is not a number, and
-around C a mark: nothing else may be read or written.
+Values are small integers, so that sums are exact in any order. NaN surrounds A and B, and a mark surrounds C: nothing
+else may be read or written.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ SHAPES = [(1, 1, 1), (5, 3, 7), (9, 17, 4), (8, 8, 8), (16, 7, 13)]  # m, n, k; 
 
 
 class Case:
-    """Groups of A, B and C below each other, with a row of something else between them, and all around."""
+    """Groups of A, B and C below each other, with a row of other values between them, and all around."""
 
     def __init__(self, form: str, m: int, n: int, k: int, groups: int = 1) -> None:
         random = np.random.default_rng(m * n * k)

@@ -1,4 +1,4 @@
-"""Nothing that launched work still reads is overwritten, however late a GPU runs it."""
+"""Queued work never finds its input overwritten, however late a GPU runs it."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_scoring(device: CudaDevice) -> None:
 
 
 def test_training(device: CudaDevice) -> None:
-    """Results are asked for when all minibatches have been handed out."""
+    """Results are read when all minibatches have been queued."""
     device.prepare_training()
     expected = ReferenceTraining(TINY, WORDS)
     batches = [minibatch(TINY, WORDS, number) for number in range(MINIBATCHES)]

@@ -22,7 +22,7 @@ CLIPS = [0.7, 1e9]
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("dense", [0, 11])
 def test_loss_and_norm(gpu: Gpu, blocks: int, dense: int) -> None:
-    """Twice: the ticket is ready for the next minibatch. Only what belongs to the minibatch counts."""
+    """Twice, as the ticket has to be ready for the next minibatch. Only values of the minibatch count."""
     random = np.random.default_rng(blocks)
     layers, table, losses = (random.standard_normal(size).astype(np.float32) for size in (67, 13, 9))
     gradients = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
@@ -73,7 +73,7 @@ class Table:
         )  # fmt: skip
 
     def update(self, rows: list[int], norm: float | None = None) -> np.ndarray:
-        """One step, with gradients for some rows; returns their counts, which were not zero before."""
+        """Update once, with gradients for some rows; returns the counts of all rows, which were not zero before."""
         gpu = self.gpu
         self.step += 1
         g = np.random.default_rng(self.step).standard_normal((len(rows), WIDTH)).astype(np.float32)
@@ -119,7 +119,7 @@ def test_rows_are_updated(gpu: Gpu, kind: str, clip: float) -> None:
 
 @pytest.mark.parametrize("norm", [math.nan, math.inf])
 def test_nothing_is_updated_if_the_norm_is_not_finite(gpu: Gpu, norm: float) -> None:
-    """But the rows' counts are ready for the next minibatch."""
+    """But the counts of the rows are reset for the next minibatch."""
     table = Table(gpu, "adam", 0.7)
     counts = table.update([1, 3], norm)
     np.testing.assert_array_equal(gpu.download(table.p), table.start)
@@ -154,7 +154,7 @@ def test_ranges_are_updated_as_rows_are(gpu: Gpu, kind: str, clip: float) -> Non
 
 
 def test_exact_adam_flushes_lazy_updates(gpu: Gpu) -> None:
-    """One row always, one now and then, one at first only, one from late on; one never."""
+    """One row in every step, one now and then, one only at first, one from late on; one never."""
     table = Table(gpu, "adam", exact=True)
     for rows in ([0, 2, 1], [0], [0], [0], [0, 1, 3], [0], [0, 3], [0]):
         table.update(rows)

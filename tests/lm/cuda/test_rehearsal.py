@@ -1,4 +1,4 @@
-"""What `--device` tries on a GPU before it is used."""
+"""The checks of a GPU before `--device` uses it."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ SMALL = (SMALL_GEMMS, SMALL_GEMMS)
 
 
 class Wrong(TiledGemm):
-    """C += A·B in place of C = A·B."""
+    """Computes C += A·B instead of C = A·B."""
 
     def matmul(
         self, form: str, a: MatrixView, b: MatrixView, c: MatrixView, extent: Extent, *_: Any, **options: Any

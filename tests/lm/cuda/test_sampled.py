@@ -1,4 +1,4 @@
-"""Losses of negative sampling and their gradients, of rows with noise words of their own, and of rows that share."""
+"""Losses of negative sampling and their gradients, with noise words of each row, and with shared ones."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def model_of(table: np.ndarray, width: int) -> reference.Model:
 
 
 def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: int) -> None:
-    """Of the last column of y and of the table, one is the bias; beside them lies what nobody reads."""
+    """The last column of the table is the bias, that of y is 1; NaN in all other columns must not be read."""
     random = np.random.default_rng(rows * k)
     capacity = rows + 2
     table = np.full((2 * WORDS, width + 3), np.nan, np.float32)

@@ -1,4 +1,4 @@
-"""All words' scores, a block of words at a time: normalizers, losses and gradients."""
+"""Scores of all words, a block of words at a time: normalizers, losses and gradients."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_as_the_reference(gpu: Gpu, rows: int, words: int, at_once: int, single_
 
     expected = SCALE * (np.exp(every - log_z[:, None]) - np.eye(words)[targets[:, 0]])
     for first, count, block in blocks:
-        if not single_block:  # their scores were made anew
+        if not single_block:  # scores are computed again
             gpu.write(block, np.pad(scores[:, first : first + count], [(0, 0), (0, 2)], constant_values=1e30))
         gpu.launch(
             softmax.softmax_gradients, rows, scores=block, losses=losses, block=WordBlock(first, count),
