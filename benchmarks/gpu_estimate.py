@@ -69,14 +69,14 @@ class Model:
 
     @property
     def memory(self) -> float:
-        """Bytes that a minibatch moves, if no cache helps."""
+        """Bytes that a minibatch reads and writes, if no cache helps."""
         row = (self.hidden + 1) * NUMBER
         scores = self.rows * (self.k + 1) * row  # rows of the output table, as they are drawn
-        gathered = self.rows * (self.k + 1) * row  # rows of y, for the gradient of each place
-        moved = self.touched * row * (3 + 2 + 2 * self.moments)  # gradients: written, read twice; parameters, moments
+        gathered = self.rows * (self.k + 1) * row  # rows of y, for the gradient of each occurrence
+        updated = self.touched * row * (3 + 2 + 2 * self.moments)  # gradients: written, read twice; parameters, moments
         layers = self.layer_parameters * NUMBER * (5 + 2 * self.moments)
         states = self.rows * self.layers * self.hidden * NUMBER * 30  # inputs, states, gates, and their gradients
-        return scores + gathered + moved + layers + states
+        return scores + gathered + updated + layers + states
 
     @property
     def launches(self) -> int:

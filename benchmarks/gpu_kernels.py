@@ -1,8 +1,8 @@
-"""The GPU's kernels as compiled, for seven architectures: registers, shared memory, and what finds room at once.
+"""The GPU's kernels as compiled, for seven architectures: registers, shared memory, and occupancy.
 
     python benchmarks/gpu_kernels.py > benchmarks/gpu/kernels.md
 
-Needs no GPU, but numba-cuda and NVIDIA's assembler and linker (neglm[dev]). Registers that do not suffice are an error.
+Needs no GPU, but numba-cuda and NVIDIA's assembler and linker (neglm[dev]). Spilled registers are an error.
 """
 
 import re
@@ -14,27 +14,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import neglm_cli.lm.cuda.device  # noqa: F401  (all kernels are entered)
+import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
-from neglm_cli.lm.cuda.network import NUMBER, Persistent, persistent
+from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
 
 WARP = 32
-REGISTERS, REGISTER_UNIT, WARP_UNIT = 65536, 256, 4  # of a processor; of a warp; warps that get theirs together
+REGISTERS, REGISTER_UNIT, WARP_UNIT = (
+    65536,
+    256,
+    4,
+)  # of a multiprocessor; allocated to a warp at a time; warps allocated at a time
 BATCH, HIDDEN = 20, 300  # the model of the occupancies
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """From NVIDIA's tables of compute capabilities, but for the processors, which are those of one GPU."""
+    """From NVIDIA's tables of compute capabilities; multiprocessors are those of one GPU."""
 
     capability: tuple[int, int]
-    threads: int  # that a processor holds
+    threads: int  # of a multiprocessor
     blocks: int
     shared: int  # KB
     reserved: int  # bytes of shared memory that each block takes besides its own
     gpu: str
-    processors: int
+    multiprocessors: int
 
     @property
     def name(self) -> str:
@@ -51,36 +55,36 @@ ARCHITECTURES = (
     Architecture((12, 0), 1536, 24, 100, 1024, "RTX 5090", 170),
 )
 
-PRODUCT_SMALL = (
+GEMM_SMALL = (
     "shared memory: 8 numbers are read for 16 multiply-adds, so at most half of the multiply-adds a processor can do"
 )
-PRODUCT_LARGE = "multiply-adds: 64 of them for 16 numbers from shared memory; 8 warps or 16 must hide all latencies"
+GEMM_LARGE = "multiply-adds: 64 of them for 16 numbers from shared memory; 8 warps or 16 must hide all latencies"
 STEPS = "latency: steps one after the other, each with a wait of all blocks; within one, h (or dz) comes from L2"
 LIMITS = {
-    "product_inner_64": PRODUCT_SMALL,
-    "product_outer_64": PRODUCT_SMALL,
-    "product_transposed_64": PRODUCT_SMALL,
-    "product_inner_128": PRODUCT_LARGE,
-    "product_outer_128": PRODUCT_LARGE,
-    "product_transposed_128": PRODUCT_LARGE,
+    "gemm_nn_64": GEMM_SMALL,
+    "gemm_tn_64": GEMM_SMALL,
+    "gemm_nt_64": GEMM_SMALL,
+    "gemm_nn_128": GEMM_LARGE,
+    "gemm_tn_128": GEMM_LARGE,
+    "gemm_nt_128": GEMM_LARGE,
     "step_forward": "shared memory: 8 numbers for 16 multiply-adds; at 1000 rows of 512 units 512 blocks",
     "step_backward": "shared memory: 4 numbers for 4 multiply-adds, the least of all products",
     "forward": STEPS,
     "backward": STEPS,
-    "list_places": "latency of atomic additions; frequent words have one counter each",
-    "start_rows": "latency: one block, a sum over its threads by one of them",
-    "order_places": "memory, at random places: 5 numbers read for one written",
-    "look_up": "memory: a row read, a row written; two hashes of 64 bits for each number with dropout",
-    "carry": "its launch: 24 KB a layer",
-    "gather": "memory: a row of y for each place (k + 1 of a word), at random; most of them come from L2",
+    "list_occurrences": "latency of atomic additions; frequent words have one counter each",
+    "scan_rows": "latency: one block, a sum over its threads by one of them",
+    "order_occurrences": "memory, at random addresses: 5 numbers read for one written",
+    "lookup": "memory: a row read, a row written; two hashes of 64 bits for each number with dropout",
+    "carry_states": "its launch: 24 KB a layer",
+    "gather_gradients": "memory: a row of y for each occurrence (k + 1 of a word), at random; most come from L2",
     "token_loss": "memory: k + 1 rows of the output table for each word, at random, and again, from L1 or L2",
     "shared_loss": "shared memory: the gradient of y is added to there, a read and a write for each multiply-add",
-    "log_normalisers": "memory: two passes over scores (rows × words), the second from L2; exp",
+    "log_normalizers": "memory: two passes over scores (rows × words), the second from L2; exp",
     "softmax_gradients": "memory: scores are read and written once; exp",
-    "sum_up": "memory; then one thread adds the parts of 256 blocks, about 10 µs",
-    "move_all": "memory: 3 numbers for each weight (SGD) to 7 (Adam)",
-    "move_rows": "memory: as move_all, rows at random",
-    "catch_up": "arithmetic in double precision, which most GPUs have little of: a root and a division for each step",
+    "loss_and_gradient_norm": "memory; then one thread adds the parts of 256 blocks, about 10 µs",
+    "update_range": "memory: 3 numbers for each weight (SGD) to 7 (Adam)",
+    "update_rows": "memory: as update_range, rows at random",
+    "flush_lazy_updates": "double precision, of which most GPUs have little: a root and a division for each step",
 }
 
 
@@ -92,15 +96,15 @@ class Assembled(NamedTuple):
 
 def tool(name: str) -> Path:
     found = find_spec("nvidia")
-    for place in (found.submodule_search_locations if found else None) or []:
-        path = Path(place) / "cu13" / "bin" / name
+    for directory in (found.submodule_search_locations if found else None) or []:
+        path = Path(directory) / "cu13" / "bin" / name
         if path.exists():
             return path
     sys.exit(f"{name} is missing (pip install 'neglm[dev]')")
 
 
 def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
-    """Kernels that wait for each other call a library, which the linker brings in."""
+    """Assemble a kernel. Cooperative kernels call a library, which the linker adds."""
     with tempfile.TemporaryDirectory() as directory:
         source, made = Path(directory) / "k.ptx", Path(directory) / "k.o"
         source.write_text(ptx(kernel, architecture.capability))
@@ -108,7 +112,7 @@ def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
         said = run([*command, "-c"] if kernel.cooperative else command)
         stack = re.search(r"(\d+) bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", said)
         if stack is None:
-            sys.exit(f"{kernel.name} on {architecture.name} has too few registers: {said}")
+            sys.exit(f"{kernel.name} on {architecture.name} spills registers: {said}")
         if kernel.cooperative:
             library = tool("nvlink").parent.parent / "lib" / "libcudadevrt.a"
             said = run([tool("nvlink"), "-v", f"-arch={architecture.name}", made, library, "-o", Path(directory) / "k"])
@@ -126,7 +130,7 @@ def run(command: list[Any]) -> str:
 
 
 def blocks_at_once(assembled: Assembled, architecture: Architecture, threads: int, dynamic: int) -> int:
-    """That a processor holds."""
+    """The blocks that a multiprocessor runs at once."""
     warps = -(-threads // WARP)
     of_a_warp = -(-assembled.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // of_a_warp // WARP_UNIT * WARP_UNIT // warps
@@ -136,36 +140,36 @@ def blocks_at_once(assembled: Assembled, architecture: Architecture, threads: in
 
 
 class Paper:
-    """A GPU as far as `persistent` asks."""
+    """The part of a GPU that `persistent_plan` needs."""
 
     def __init__(self, assembled: dict[str, Assembled], architecture: Architecture) -> None:
         self._assembled, self._architecture = assembled, architecture
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        room = blocks_at_once(self._assembled[kernel.name], self._architecture, threads, shared)
-        return room * self._architecture.processors
+        blocks = blocks_at_once(self._assembled[kernel.name], self._architecture, threads, shared)
+        return blocks * self._architecture.multiprocessors
 
 
-def launched(kernel: Kernel, plans: dict[str, Persistent | None]) -> tuple[int, int]:
+def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[int, int]:
     """Threads of a block, and bytes of shared memory that it is launched with."""
     plan = plans.get(kernel.name)
     if plan is not None:
-        return plan.threads, plan.shared
+        return plan.grid.threads, plan.grid.shared
     rows = {"token_loss": 1, "shared_loss": 4}.get(kernel.name, 0)
-    return kernel.threads, 2 * rows * (HIDDEN + 1) * NUMBER
+    return kernel.threads, 2 * rows * (HIDDEN + 1) * FLOAT_BYTES
 
 
 def main() -> None:
     kernels = list(KERNELS.values())
     assert set(LIMITS) == set(KERNELS)
     table: dict[Architecture, dict[str, Assembled]] = {}
-    plans: dict[Architecture, dict[str, Persistent | None]] = {}
+    plans: dict[Architecture, dict[str, PersistentPlan | None]] = {}
     for architecture in ARCHITECTURES:
         made = table[architecture] = {kernel.name: assemble(kernel, architecture) for kernel in kernels}
         gpu: Any = Paper(made, architecture)
         plans[architecture] = {
-            "forward": persistent(gpu, lstm.forward, HIDDEN, HIDDEN, BATCH, lstm.GATES),
-            "backward": persistent(gpu, lstm.backward, HIDDEN, lstm.GATES * HIDDEN, BATCH, 1),
+            "forward": persistent_plan(gpu, lstm.forward, HIDDEN, HIDDEN, BATCH, lstm.GATES),
+            "backward": persistent_plan(gpu, lstm.backward, HIDDEN, lstm.GATES * HIDDEN, BATCH, 1),
         }
         print(f"{architecture.name}: {len(made)} kernels", file=sys.stderr)
     report(kernels, table, plans)
@@ -173,7 +177,7 @@ def main() -> None:
 
 def report(
     kernels: list[Kernel], table: dict[Architecture, dict[str, Assembled]],
-    plans: dict[Architecture, dict[str, Persistent | None]],
+    plans: dict[Architecture, dict[str, PersistentPlan | None]],
 ) -> None:  # fmt: skip
     names = " | ".join(architecture.name for architecture in ARCHITECTURES)
     lines = "|---" * len(ARCHITECTURES) + "|"
@@ -203,12 +207,13 @@ def report(
     for kernel in kernels:
         print(f"| {kernel.name} | {' | '.join(occupancy(kernel, a, table[a], plans[a]) for a in ARCHITECTURES)} |")
     print("\n## All steps in one launch\n")
-    print("How `network.persistent` divides the work; `-` where there is a launch for each step.\n")
+    print("How `network.persistent_plan` divides the work; `-` where there is a launch for each step.\n")
     print("| GPU | | kernel | blocks | threads | shared memory | units of a block | slices |\n" + "|---" * 8 + "|")
     for architecture in ARCHITECTURES:
         for name, plan in plans[architecture].items():
             cells = (
-                f"{plan.blocks} | {plan.threads} | {plan.shared:,} | {plan.own} | {plan.slices}"
+                f"{plan.grid.blocks} | {plan.grid.threads} | {plan.grid.shared:,} | {plan.tiling.block_units} | "
+                f"{plan.tiling.slices}"
                 if plan
                 else "- | | | |"
             )
@@ -222,7 +227,7 @@ def report(
 
 
 def occupancy(
-    kernel: Kernel, architecture: Architecture, assembled: dict[str, Assembled], plans: dict[str, Persistent | None]
+    kernel: Kernel, architecture: Architecture, assembled: dict[str, Assembled], plans: dict[str, PersistentPlan | None]
 ) -> str:
     threads, shared = launched(kernel, plans)
     blocks = blocks_at_once(assembled[kernel.name], architecture, threads, shared)

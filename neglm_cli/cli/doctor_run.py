@@ -49,7 +49,7 @@ def examinable(gpu: "Gpu | None") -> "Gpu | None":
 def gpu_row(gpu: "Gpu") -> Found:
     free, total = gpu.memory()
     capability = "{}.{}".format(*gpu.capability)
-    what = f"{gpu.name}, capability {capability}, {gpu.processors} processors, {size(free)} free of {size(total)}"
+    what = f"{gpu.name}, capability {capability}, {gpu.multiprocessors} processors, {size(free)} free of {size(total)}"
     return Found(GPU, OK, f"{what}, driver {driver_version()} for CUDA {gpu.driver}")
 
 

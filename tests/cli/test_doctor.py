@@ -130,7 +130,7 @@ def test_the_simulator_is_no_gpu(neglm: Neglm) -> None:
 
 
 class Gpu:
-    number, name, capability, processors, driver = 0, "A GPU", (9, 0), 132, "13.0"
+    number, name, capability, multiprocessors, driver = 0, "A GPU", (9, 0), 132, "13.0"
 
     def memory(self) -> tuple[int, int]:
         return 70 * 10**9, 80 * 10**9

@@ -139,12 +139,12 @@ def _device(kind: str, settings: Settings, ranks: Ranks) -> Device:
         device: Device = CpuDevice(made, settings, counts(WORDS), END_OF_LINE, ranks)
     else:
         from neglm_cli.lm.cuda.device import CudaDevice
-        from neglm_cli.lm.cuda.product import Tiled
-        from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS, make_gpu
+        from neglm_cli.lm.cuda.gemm import TiledGemm
+        from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, make_gpu
 
         gpu = make_gpu()
-        multiplier = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
-        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, multiplier, SMALL_STEPS, ranks)
+        gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
+        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS, ranks)
     device.prepare_training()
     return device
 

@@ -1,18 +1,18 @@
-"""Products by cuBLAS, through NVIDIA's own binding, nvmath-python."""
+"""Matrix products by cuBLAS, through NVIDIA's own binding, nvmath-python."""
 
 from typing import Any
 
 import numpy as np
 
+from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Groups, MatrixView
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.product import Part
 
-NUMBER = 4  # bytes
-AS_IT_LIES, TRANSPOSED = 0, 1  # cublasOperation_t
+FLOAT_BYTES = 4
+NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
 
 
 class Cublas:
-    """cuBLAS reads down columns: to it, what lies here in rows is transposed. So it is asked for Cᵀ = Bᵀ·Aᵀ."""
+    """cuBLAS, which is column-major: to it, our row-major matrices are transposed. So it computes Cᵀ = Bᵀ·Aᵀ."""
 
     def __init__(self, gpu: Gpu, cublas: Any) -> None:
         self._gpu, self._cublas = gpu, cublas
@@ -20,28 +20,30 @@ class Cublas:
         cublas.set_stream(self._handle, gpu.stream_handle)
         self._one, self._zero = np.ones(1, np.float32), np.zeros(1, np.float32)
 
-    def multiply(
-        self, form: str, a: Part, b: Part, c: Part, m: int, n: int, k: int, add: bool = False, groups: int = 1,
-        next_rows: tuple[int, int, int] = (0, 0, 0),
+    def matmul(
+        self, form: str, a: MatrixView, b: MatrixView, c: MatrixView, extent: Extent, accumulate: bool = False,
+        groups: Groups = ONE_GROUP,
     ) -> None:  # fmt: skip
-        """See `product.Multiplier`."""
-        a_form = TRANSPOSED if form == "outer" else AS_IT_LIES
-        b_form = TRANSPOSED if form == "transposed" else AS_IT_LIES
-        old = self._one if add else self._zero
-        strides = [part.array.shape[1] for part in (a, b, c)]
-        steps = [rows * stride for rows, stride in zip(next_rows, strides, strict=True)]
+        """See `gemm.Gemm`."""
+        m, n, k = extent
+        count, *group_rows = groups
+        a_form = TRANSPOSED if form == "tn" else NOT_TRANSPOSED
+        b_form = TRANSPOSED if form == "nt" else NOT_TRANSPOSED
+        beta = self._one if accumulate else self._zero
+        strides = [view.array.shape[1] for view in (a, b, c)]
+        steps = [rows * stride for rows, stride in zip(group_rows, strides, strict=True)]
         self._gpu.launches += 1
         self._cublas.sgemm_strided_batched(
             self._handle, b_form, a_form, n, m, k, self._one.ctypes.data, self._address(b), strides[1], steps[1],
-            self._address(a), strides[0], steps[0], old.ctypes.data, self._address(c), strides[2], steps[2], groups,
+            self._address(a), strides[0], steps[0], beta.ctypes.data, self._address(c), strides[2], steps[2], count,
         )  # fmt: skip
 
-    def _address(self, part: Part) -> int:
-        return self._gpu.address(part.array) + NUMBER * (part.row * part.array.shape[1] + part.column)
+    def _address(self, view: MatrixView) -> int:
+        return self._gpu.address(view.array) + FLOAT_BYTES * (view.row * view.array.shape[1] + view.column)
 
 
 def cublas_of(gpu: Gpu) -> Cublas | None:
-    """None where the binding is not installed; raises what it raises if it does not work."""
+    """None if the binding is not installed; raises the binding's errors if it does not work."""
     try:
         from nvmath.bindings import cublas
     except ImportError:

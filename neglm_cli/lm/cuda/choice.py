@@ -1,4 +1,4 @@
-"""Who multiplies: our kernels, or cuBLAS, where it is installed, right and faster on this very GPU."""
+"""The choice between our kernels and cuBLAS, if it is installed, correct and faster on this GPU."""
 
 import time
 from collections.abc import Callable
@@ -6,21 +6,21 @@ from collections.abc import Callable
 import numpy as np
 
 from neglm_cli.lm.cuda.blas import cublas_of
+from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 
 REPEATS = 5
-TOLERANCE = 1e-4  # of the largest number
+TOLERANCE = 1e-4  # of the largest value
 
 
-def multiplier_for(gpu: Gpu, m: int, n: int, k: int, note: Callable[[str], None]) -> Multiplier:
-    """The better one for products of this size. cuBLAS that fails or is wrong is not used, with a note."""
-    ours = Tiled(gpu)
+def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
+    """The faster one for products of this size. If cuBLAS fails or is wrong, it is not used, with a note."""
+    ours = TiledGemm(gpu)
     try:
         theirs = cublas_of(gpu)
         if theirs is None:
             return ours
-        trial = Trial(gpu, m, n, k)
+        trial = Trial(gpu, extent)
         if not trial.agree(ours, theirs):
             note("cuBLAS and neglm's own kernels give different products on this GPU: cuBLAS is not used")
             return ours
@@ -33,46 +33,46 @@ def multiplier_for(gpu: Gpu, m: int, n: int, k: int, note: Callable[[str], None]
 class Trial:
     """Products of random matrices, in all three forms."""
 
-    def __init__(self, gpu: Gpu, m: int, n: int, k: int) -> None:
+    def __init__(self, gpu: Gpu, extent: Extent) -> None:
         random = np.random.default_rng(1)
-        self._gpu = gpu
-        self._sizes = m, n, k
-        shapes = {"inner": ((m, k), (k, n)), "outer": ((k, m), (k, n)), "transposed": ((m, k), (n, k))}
+        self._gpu, self._extent = gpu, extent
+        m, n, k = extent
+        shapes = {"nn": ((m, k), (k, n)), "tn": ((k, m), (k, n)), "nt": ((m, k), (n, k))}
         self._operands = {
-            form: tuple(Part(gpu.upload(random.standard_normal(shape, np.float32))) for shape in pair)
+            form: tuple(MatrixView(gpu.upload(random.standard_normal(shape, np.float32))) for shape in pair)
             for form, pair in shapes.items()
         }
-        self._result = Part(gpu.zeros((m, n)))
+        self._result = MatrixView(gpu.zeros((m, n)))
 
-    def agree(self, one: Multiplier, other: Multiplier) -> bool:
+    def agree(self, one: Gemm, other: Gemm) -> bool:
         return self.difference(one, other) <= TOLERANCE
 
-    def difference(self, one: Multiplier, other: Multiplier) -> float:
-        """The largest of all forms, as a share of the product's largest number."""
+    def difference(self, one: Gemm, other: Gemm) -> float:
+        """The largest difference in any form, as a share of the product's largest value."""
         shares = []
         for form in self._operands:
             first, second = self._product(one, form), self._product(other, form)
             shares.append(np.abs(first - second).max() / np.abs(first).max())
-        return float(np.max(shares))  # which is no number if one of them is none
+        return float(np.max(shares))  # NaN if any of them is
 
-    def _product(self, multiplier: Multiplier, form: str) -> np.ndarray:
+    def _product(self, gemm: Gemm, form: str) -> np.ndarray:
         a, b = self._operands[form]
-        multiplier.multiply(form, a, b, self._result, *self._sizes)
+        gemm.matmul(form, a, b, self._result, self._extent)
         return self._gpu.download(self._result.array)
 
-    def rate(self, multiplier: Multiplier) -> float:
+    def rate(self, gemm: Gemm) -> float:
         """FLOP/s."""
-        m, n, k = self._sizes
-        return 2 * m * n * k * len(self._operands) / self.seconds(multiplier)
+        m, n, k = self._extent
+        return 2 * m * n * k * len(self._operands) / self.seconds(gemm)
 
-    def seconds(self, multiplier: Multiplier) -> float:
-        """The best of some rounds; each has been run once before, to be compiled."""
-        return min(self._round(multiplier) for _ in range(REPEATS))
+    def seconds(self, gemm: Gemm) -> float:
+        """The best time of some rounds. Kernels have to be compiled before, by `difference`."""
+        return min(self._round(gemm) for _ in range(REPEATS))
 
-    def _round(self, multiplier: Multiplier) -> float:
+    def _round(self, gemm: Gemm) -> float:
         self._gpu.synchronize()
         begun = time.perf_counter()
         for form, (a, b) in self._operands.items():
-            multiplier.multiply(form, a, b, self._result, *self._sizes)
+            gemm.matmul(form, a, b, self._result, self._extent)
         self._gpu.synchronize()
         return time.perf_counter() - begun

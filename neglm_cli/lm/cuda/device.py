@@ -1,19 +1,20 @@
-"""A GPU as a device: what goes to it, what comes from it, and when."""
+"""A GPU as a device: a model in its memory, trained and scored by queued launches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.functions import KEYS
+from neglm_cli.lm.cuda.arrays import Activations, BatchArrays, StepConfig, Weights, table_width, zero_weights
+from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
+from neglm_cli.lm.cuda.gemm import Gemm, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Array, Gpu, Signal
-from neglm_cli.lm.cuda.network import Network, States, Text
-from neglm_cli.lm.cuda.optimise import LOSS, NORM
-from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
-from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
+from neglm_cli.lm.cuda.losses import VocabularyScores
+from neglm_cli.lm.cuda.network import Network, PersistentPlan
+from neglm_cli.lm.cuda.optimizer import LOSS, NORM
+from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.trainer import QUEUED
@@ -23,48 +24,49 @@ from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.train_lm import Settings
 
-SAMPLED_ROWS = 64  # of which log Z is looked at while training
-ROWS_AT_ONCE = 4096
+SAMPLED_ROWS = 64  # whose log Z is computed while training
+ROWS_AT_ONCE = 4096  # of tables, copied at a time
 S32 = np.uint64(32)
 
 
-class Parcel:
-    """Staging buffers for a minibatch: what is sent in one copy, and what comes back.
+class StagingBuffer:
+    """Page-locked memory for a minibatch, copied to the GPU at once, and for its result.
 
-    They are used again only when `done` has passed. Until the sender sets it, that is all work launched so far."""
+    It is reused only when `done` has passed: until a caller sets it, all work launched so far.
+    """
 
-    def __init__(self, gpu: Gpu, number: int, layers: int) -> None:
-        size = KEYS + layers + 1
+    def __init__(self, gpu: Gpu, rows: int, layers: int) -> None:
+        size = DROPOUT_KEYS + layers + 1
         self._gpu = gpu
-        self._host = gpu.pinned(size + number, np.uint64)
-        self._there = gpu.zeros(size + number, np.uint64)
-        self.head, self.words = self._there[:size], self._there[size:]
-        self.record = gpu.pinned(2, np.float64)
+        self._host = gpu.pinned(size + rows, np.uint64)
+        self._device = gpu.zeros(size + rows, np.uint64)
+        self.batch = BatchArrays(words=self._device[size:], header=self._device[:size])
+        self.result = gpu.pinned(2, np.float64)
         self.done: Signal = gpu
 
-    def send(self, inputs: np.ndarray, targets: np.ndarray, numbers: list[int], keys: np.ndarray) -> None:
-        """inputs, targets: (B, T)."""
+    def send(self, inputs: np.ndarray, targets: np.ndarray, header: list[int], keys: np.ndarray) -> None:
+        """inputs, targets: (B, T). header: see `functions`; keys: of dropout."""
         self.done.synchronize()
         self.done = self._gpu
-        host = self._host
-        host[:KEYS] = numbers
-        host[KEYS : KEYS + len(keys)] = keys
+        host, size = self._host, len(self.batch.header)
+        host[:DROPOUT_KEYS] = header
+        host[DROPOUT_KEYS : DROPOUT_KEYS + len(keys)] = keys
         words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << S32)
-        host[len(self.head) : len(self.head) + words.size] = words.reshape(-1)
-        self._gpu.copy_in(self._there, host)
+        host[size : size + words.size] = words.reshape(-1)
+        self._gpu.copy_in(self._device, host)
 
 
 class PendingMinibatch:
-    """A minibatch under way. Its result is taken out of the staging buffer before that is used again."""
+    """A minibatch in progress. Its result is read before the staging buffer is reused."""
 
-    def __init__(self, done: Signal, record: np.ndarray, words: int) -> None:
-        self._done, self._record, self._words = done, record, words
+    def __init__(self, done: Signal, result: np.ndarray, words: int) -> None:
+        self._done, self._result, self._words = done, result, words
         self._trained: StepResult | None = None
 
     def result(self) -> StepResult:
         if self._trained is None:
             self._done.synchronize()
-            self._trained = StepResult(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+            self._trained = StepResult(float(self._result[LOSS]), self._words, float(self._result[NORM]))
         return self._trained
 
     def synchronize(self) -> None:
@@ -72,7 +74,7 @@ class PendingMinibatch:
 
 
 class DeviceRows:
-    """Rows of a table on their way to a file, some at a time."""
+    """Rows of a table, downloaded some at a time, for files."""
 
     def __init__(self, gpu: Gpu, table: Array, first: int, count: int, width: int) -> None:
         self.shape = (count, width)
@@ -91,21 +93,21 @@ class CudaDevice:
 
     def __init__(
         self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: Gpu,
-        multiplier: Multiplier | None = None, steps: lstm.Steps = lstm.STEPS, ranks: Ranks = SINGLE_RANK,
+        gemm: Gemm | None = None, step_kernels: lstm.StepKernels = lstm.STEP_KERNELS, ranks: Ranks = SINGLE_RANK,
     ) -> None:  # fmt: skip
         self.shape = parameters.shape
         self.settings = settings
         self._ranks = ranks
         starts = split_evenly(settings.batch, ranks.size)
-        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
+        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this rank
         self._batch = self._rows.stop - self._rows.start
         self.gpu = gpu
-        self.multiplier = multiplier or Tiled(gpu)
-        self.steps = steps
-        self._end = end_of_line if settings.reset_at_eos else -1
-        self._distribution = probabilities(counts, settings.noise_alpha)
+        self.gemm = gemm or TiledGemm(gpu)
+        self.step_kernels = step_kernels
+        self.reset_word = end_of_line if settings.reset_at_eos else -1
+        self._noise = probabilities(counts, settings.noise_alpha)
         self.bias = float(LOSSES[settings.loss].bias)
-        self.weights = weights(gpu, self.shape)
+        self.weights = zero_weights(gpu, self.shape)
         self.logit_offsets = gpu.upload(self._offsets(logit_offsets))
         self._fill_tables(self.weights, parameters.embedding, parameters.output)
         for layer, values in enumerate(parameters.layers):
@@ -113,66 +115,59 @@ class CudaDevice:
 
     def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
         settings = self.settings
-        return function(settings.loss, self._distribution, settings.k, settings.log_z).astype(np.float32)
+        return function(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
 
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
         gpu, settings, shape = self.gpu, self.settings, self.shape
-        network = Network(gpu, self.multiplier, shape, self.weights.views, self._batch, self.steps)
-        here = replace(settings, batch=self._batch)
-        noise, offsets = gpu.upload(alias_table(self._distribution)), gpu.upload(self._offsets(train_offsets))
+        network = Network(gpu, self.gemm, shape, self.weights.views, self._batch, self.step_kernels)
         self._training = Training(
-            gpu, self.multiplier, network, shape, here, self.weights, noise, offsets, self.bias, self._ranks,
-            settings.batch,
+            network, self.weights, replace(settings, batch=self._batch), gpu.upload(alias_table(self._noise)),
+            gpu.upload(self._offsets(train_offsets)), self._ranks, settings.batch,
         )  # fmt: skip
-        self._parcels = [Parcel(gpu, self._batch * settings.bptt, shape.layers) for _ in range(QUEUED + 2)]
-        self._sent = 0
+        rows = self._batch * settings.bptt
+        self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
 
     def train(self, minibatch: Minibatch) -> Pending:
         settings, positions = self.settings, minibatch.positions[self._rows]
         batch, steps = positions.shape
-        parcel = self._parcels[self._sent % len(self._parcels)]
-        self._sent += 1
+        buffer = next(self._staging)
         first = int(positions[0, 0])
         stride = int(positions[1, 0]) - first if batch > 1 else 0
-        place = minibatch.number * settings.bptt if settings.noise == "step" else minibatch.number
+        noise_position = minibatch.number * settings.bptt if settings.noise == "step" else minibatch.number
         dropout = np.array([stream(settings.seed, DROPOUT, minibatch.epoch)])
         keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._rows], minibatch.targets[self._rows]
-        parcel.send(inputs, targets, [first, stride, noise_key, place], keys)
-        text = Text(parcel.words, parcel.head, batch, steps, settings.dropout_threshold, self._end)
-        self._training.train(text, minibatch.step, minibatch.rate, minibatch)
-        done = self.gpu.copy_out(self._training.record, parcel.record)
-        parcel.done = pending = PendingMinibatch(done, parcel.record, minibatch.inputs.size)
+        buffer.send(inputs, targets, [first, stride, noise_key, noise_position], keys)
+        config = StepConfig(batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs))
+        self._training.step(buffer.batch, config, minibatch)
+        done = self.gpu.copy_out(self._training.result, buffer.result)
+        buffer.done = pending = PendingMinibatch(done, buffer.result, minibatch.inputs.size)
         if self._ranks.size == 1:
             return pending
-        mine = pending.result()
-        return Finished(mine._replace(loss=self._training.loss(mine.loss)))
+        own = pending.result()
+        return Finished(own._replace(loss=self._training.total_loss(own.loss)))
 
     def log_z(self) -> np.ndarray:
-        hidden, number = self.shape.hidden, min(SAMPLED_ROWS, self._batch)
-        y = np.zeros((number, width_of(self.shape)), np.float32)
-        y[:, :hidden] = self._carried()[0][-1, :number]
+        hidden, rows = self.shape.hidden, min(SAMPLED_ROWS, self._batch)
+        y = np.zeros((rows, table_width(self.shape)), np.float32)
+        y[:, :hidden] = self._last_states()[0][-1, :rows]
         y[:, hidden] = self.bias
-        scorings = Scorings(self.gpu, self.multiplier, self.shape, number)
-        no_targets = self.gpu.zeros(number, np.uint64)
-        scorings.normalise(Part(self.gpu.upload(y)), number, self.weights.table, self.logit_offsets, no_targets)
-        return scorings.log_z(number)
+        scores = VocabularyScores(self.gpu, self.gemm, self.shape, rows)
+        no_targets = self.gpu.zeros(rows, np.uint64)
+        scores.normalize(MatrixView(self.gpu.upload(y)), rows, self.weights.table, self.logit_offsets, no_targets)
+        return scores.log_z(rows)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         if self.settings.exact:
-            count = 2 * self.shape.words
-            every = self.gpu.upload(np.arange(count, dtype=np.int32))
-            found = self.gpu.upload(np.array([count, 0], np.int32))
-            self._training.catch_up(every, found, step + 1, rate)
-            self.gpu.synchronize()  # before these two arrays are freed
+            self._training.flush_all_lazy_updates(step, rate)
 
     # --- scoring --------------------------------------------------------------------------------------
 
     def scorer(self, rows: int) -> "CudaScorer":
-        return CudaScorer(self, rows, self._end)
+        return CudaScorer(self, rows)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -180,43 +175,43 @@ class CudaDevice:
         return self._named("", self.weights)
 
     def state(self) -> Tensors:
-        training, words = self._training, self.shape.words
-        moved = self.gpu.download(training.moved)
+        last_update_step = self.gpu.download(self._training.state.last_update_step)
         tensors: Tensors = {
-            "moved": moved.reshape(2, words) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)
+            "moved": last_update_step.reshape(2, -1) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)
         }
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
-        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._carried())
+        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._last_states())
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        gpu, training, states = self.gpu, self._training, self._training.states
+        gpu, training, activations = self.gpu, self._training, self._training.activations
         for prefix, values in [("", self.weights), *((f"moment.{n}.", m) for n, m in enumerate(self._moments()))]:
             self._fill(prefix, values, tensors)
         if self.settings.moments > 1:
-            gpu.write(training.moved, tensors["moved"].reshape(-1))
-        states.before = self._batch * self.settings.bptt
+            gpu.write(training.state.last_update_step, tensors["moved"].reshape(-1))
+        activations.last_rows = self._batch * self.settings.bptt
         for layer, inputs in enumerate(self.shape.inputs):
             state = np.zeros((self._batch, inputs + 1 + self.shape.hidden), np.float32)
             state[:, inputs] = 1
             state[:, inputs + 1 :] = tensors["hidden"][layer, self._rows]
-            gpu.write(states.xh[layer][states.before :], state)
-            gpu.write(states.c[layer][states.before :], tensors["cell"][layer, self._rows])
+            gpu.write(activations.xh[layer][activations.last_rows :], state)
+            gpu.write(activations.c[layer][activations.last_rows :], tensors["cell"][layer, self._rows])
 
-    def _carried(self) -> tuple[np.ndarray, np.ndarray]:
-        """The state behind the last minibatch, (L, B, H): h and c."""
-        states, batch = self._training.states, self._batch
-        last = slice(states.before, states.before + batch)
+    def _last_states(self) -> tuple[np.ndarray, np.ndarray]:
+        """The states after the last minibatch, (L, B, H): h and c."""
+        activations = self._training.activations
+        last = slice(activations.last_rows, activations.last_rows + self._batch)
         hidden = [
             self.gpu.download(xh[last])[:, inputs + 1 :]
-            for xh, inputs in zip(states.xh, self.shape.inputs, strict=True)
+            for xh, inputs in zip(activations.xh, self.shape.inputs, strict=True)
         ]
-        return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in states.c])
+        return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in activations.c])
 
     def _moments(self) -> list[Weights]:
         """Those that the optimizer keeps."""
-        return [self._training.squares, self._training.means][: self.settings.moments]
+        state = self._training.state
+        return [state.exp_avg_sq, state.exp_avg][: self.settings.moments]
 
     def _named(self, prefix: str, values: Weights) -> Tensors:
         shape, gpu = self.shape, self.gpu
@@ -242,8 +237,8 @@ class CudaDevice:
             self._fill_layer(values, layer, parts)
 
     def _fill_tables(self, values: Weights, embedding: np.ndarray, output: np.ndarray) -> None:
-        """From rows without padding, or with their own."""
-        words, width = self.shape.words, width_of(self.shape)
+        """Copy rows to the table, whatever their padding."""
+        words, width = self.shape.words, table_width(self.shape)
         for table, first, used in ((embedding, 0, self.shape.embedding), (output, words, self.shape.hidden + 1)):
             for start in range(0, words, ROWS_AT_ONCE):
                 end = min(start + ROWS_AT_ONCE, words)
@@ -261,39 +256,38 @@ class CudaDevice:
 class CudaScorer:
     """One row of text, with a state of its own and the device's parameters."""
 
-    def __init__(self, device: CudaDevice, steps: int, end: int) -> None:
+    def __init__(self, device: CudaDevice, steps: int) -> None:
         gpu, shape = device.gpu, device.shape
-        self._device, self._end = device, end
-        self._network = Network(gpu, device.multiplier, shape, device.weights.views, 1, device.steps)
-        self._states = States(gpu, shape, 1, steps)
-        self._scorings = Scorings(gpu, device.multiplier, shape, steps)
-        self._parcels = cycle([Parcel(gpu, steps, shape.layers) for _ in range(2)])  # one read while one is filled
-        y = np.zeros((steps, width_of(shape)), np.float32)
+        self._device = device
+        self._network = Network(gpu, device.gemm, shape, device.weights.views, 1, device.step_kernels)
+        self._activations = Activations(gpu, shape, 1, steps)
+        self._scores = VocabularyScores(gpu, device.gemm, shape, steps)
+        self._staging = cycle([StagingBuffer(gpu, steps, shape.layers) for _ in range(2)])  # one read, one filled
+        y = np.zeros((steps, table_width(shape)), np.float32)
         y[:, shape.hidden] = device.bias
-        self._y = Part(gpu.upload(y))
+        self._y = MatrixView(gpu.upload(y))
         self._no_keys = np.zeros(shape.layers + 1, np.uint64)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        device, number, table = self._device, inputs.size, self._device.weights.table
-        batch, steps = inputs.shape
-        _, text = self._read(inputs, targets)
-        self._scorings.normalise(self._y, number, table, device.logit_offsets, text.words)
-        log_z = self._scorings.log_z(number)
-        target_scores = device.gpu.download(self._scorings.target_scores)[:number]
+        device, rows, (batch, steps) = self._device, inputs.size, inputs.shape
+        buffer = self._forward(inputs, targets)
+        self._scores.normalize(self._y, rows, device.weights.table, device.logit_offsets, buffer.batch.words)
+        log_z = self._scores.log_z(rows)
+        target_scores = device.gpu.download(self._scores.normalizers.target_scores)[:rows]
         return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
     def advance(self, inputs: np.ndarray) -> None:
-        parcel, _ = self._read(inputs, inputs)
-        parcel.done = self._device.gpu.event()
+        buffer = self._forward(inputs, inputs)
+        buffer.done = self._device.gpu.event()
 
-    def _read(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[Parcel, Text]:
-        parcel, (batch, steps) = next(self._parcels), inputs.shape
-        parcel.send(inputs, targets, [0] * KEYS, self._no_keys)
-        text = Text(parcel.words, parcel.head, batch, steps, 0, self._end)
-        self._network.forward(self._device.weights.table, text, self._states, self._y)
-        return parcel, text
+    def _forward(self, inputs: np.ndarray, targets: np.ndarray) -> StagingBuffer:
+        buffer, (batch, steps) = next(self._staging), inputs.shape
+        buffer.send(inputs, targets, [0] * DROPOUT_KEYS, self._no_keys)
+        config = StepConfig(batch, steps, reset_word=self._device.reset_word)
+        self._network.forward(self._device.weights.table, buffer.batch, config, self._activations, self._y)
+        return buffer
 
 
-def describe(plan: Any) -> str:
-    """How steps are made, for reports."""
-    return "a launch for each step" if plan is None else f"one launch for all steps, {plan.blocks} blocks"
+def describe(plan: PersistentPlan | None) -> str:
+    """How time steps are launched, for reports."""
+    return "a launch for each step" if plan is None else f"one launch for all steps, {plan.grid.blocks} blocks"

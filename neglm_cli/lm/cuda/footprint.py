@@ -1,4 +1,4 @@
-"""How much memory of a GPU a training takes, before any of it is taken: the same code on a GPU that only counts."""
+"""The GPU memory of a training, before any is allocated: the same code on a GPU that only counts."""
 
 from typing import Any, cast
 
@@ -11,9 +11,9 @@ from neglm_cli.settings.train_lm import Settings
 
 
 class CountingGpu:
-    """Stands in for `Gpu` while arrays are made. They are never touched, so the host has no memory for them either."""
+    """A substitute for `Gpu` while arrays are allocated. They are never touched, so the host needs no memory."""
 
-    processors = 1
+    multiprocessors = 1
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -37,7 +37,7 @@ class CountingGpu:
 
 
 def footprint(parameters: Parameters, settings: Settings, counts: np.ndarray) -> dict[str, int]:
-    """Bytes, by what they are for."""
+    """Bytes, by purpose."""
     gpu = CountingGpu()
     device = CudaDevice(parameters, settings, counts, 0, cast(Gpu, gpu))
     model = gpu.bytes

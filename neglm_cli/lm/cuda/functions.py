@@ -1,4 +1,4 @@
-"""Small functions that kernels share."""
+"""Small functions that kernels share. batch, config: see `arrays.BatchArrays` and `arrays.StepConfig`."""
 
 import math
 
@@ -10,13 +10,12 @@ from neglm_cli.objective.random import draw
 ZERO, ONE = np.float32(0), np.float32(1)
 SIXTEEN_BITS = np.uint64(0xFFFF)
 LOWER, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-FIRST, STRIDE, NOISE_KEY, NOISE_PLACE, KEYS = range(5)  # what a minibatch's `head` has; dropout keys from KEYS on
-inlined = register_jitable  # needs no GPU to be compiled, as a device function of Numba's does
+FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, DROPOUT_KEYS = range(5)  # of a minibatch's header; the keys come last
+inlined = register_jitable  # compiled without a GPU, unlike a device function of Numba's
 
 
 @inlined
 def input_word(words, row):
-    """words (N,): a row's input in the lower half, its target in the upper."""
     return np.int64(words[row] & LOWER)
 
 
@@ -26,28 +25,31 @@ def target_word(words, row):
 
 
 @inlined
-def position(head, row, batch):
-    """The place of a row's target in the corpus."""
-    return head[FIRST] + np.uint64(row % batch) * head[STRIDE] + np.uint64(row // batch)
+def position(batch, config, row):
+    """The position of a row's target in the corpus."""
+    header = batch.header
+    return header[FIRST] + np.uint64(row % config.batch) * header[STRIDE] + np.uint64(row // config.batch)
 
 
 @inlined
-def keep(words, row, rows, end):
-    """1, or 0 if the step of this row begins with no state; `end`: the word after which that is so, or -1."""
-    if row < rows and end >= 0 and input_word(words, row) == end:
+def state_mask(batch, config, row):
+    """0 if the time step of this row starts from a zero state, else 1."""
+    reset_word = config.reset_word
+    if row < config.batch * config.steps and reset_word >= 0 and input_word(batch.words, row) == reset_word:
         return ZERO
     return ONE
 
 
 @inlined
-def mask(head, place, row, batch, unit, dropped):
-    """Dropout: 0, or what a unit is multiplied with; `dropped` of 65,536. The same bits as `lm.cpu.tables.dropout`."""
-    if dropped == 0:
+def dropout_mask(batch, config, layer, row, unit):
+    """The factor of a unit before a layer, 0 if it is dropped: drawn from the same bits as `lm.cpu.tables.dropout`."""
+    threshold = config.dropout_threshold
+    if threshold == 0:
         return ONE
-    bits = draw(draw(head[KEYS + place], position(head, row, batch)), np.uint64(unit // 4))
-    if ((bits >> np.uint64(16 * (unit % 4))) & SIXTEEN_BITS) < np.uint64(dropped):
+    bits = draw(draw(batch.header[DROPOUT_KEYS + layer], position(batch, config, row)), np.uint64(unit // 4))
+    if ((bits >> np.uint64(16 * (unit % 4))) & SIXTEEN_BITS) < np.uint64(threshold):
         return ZERO
-    return np.float32(65536.0 / (65536.0 - dropped))
+    return np.float32(65536.0 / (65536.0 - threshold))
 
 
 @inlined

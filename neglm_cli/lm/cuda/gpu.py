@@ -1,69 +1,117 @@
 """A GPU as Numba offers it.
 
-No other module imports numba.cuda, owns arrays on a GPU or launches kernels: a successor of the package, or a test,
-takes its place by standing in for `cuda` and `Gpu`. Kernels are plain functions until a GPU compiles them for itself.
-They use no warp functions, so that Numba's simulator, which has none, runs the same code.
+No other module imports numba.cuda, allocates GPU memory or launches kernels: a test, or a successor of the package,
+substitutes `cuda` and `Gpu`. Kernels are plain functions until a GPU compiles them for itself. They use no warp
+functions, so that Numba's simulator, which has none, runs the same code.
+
+The annotations of a kernel's parameters are its signature: a type of this module, or a NamedTuple of them, which Numba
+flattens. Launches name every argument, and structures have to be of the declared class.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, get_type_hints
 
 import numpy as np
 from numba import cuda as numba_cuda
-from numba import float32, float64, int32, int64, uint64, void
+from numba import float32, float64, int32, int64, types, uint64, void
 from numba.core import config
 
 from neglm_cli.errors import NeglmError
 
-FLOATS, MATRIX, DOUBLES = float32[::1], float32[:, ::1], float64[::1]
-IDS, BITS = int32[::1], uint64[::1]
-WHOLE, REAL = int64, float32
-cuda: Any = numba_cuda  # what kernels say is compiled by Numba, which has no types for mypy
+Array = Any  # on a GPU
+
+# Parameters of kernels: C-contiguous arrays, and scalars.
+FLOATS, MATRIX, DOUBLES, IDS, BITS = float32[::1], float32[:, ::1], float64[::1], int32[::1], uint64[::1]
+Floats = Annotated[Array, FLOATS]
+Matrix = Annotated[Array, MATRIX]
+Doubles = Annotated[Array, DOUBLES]
+Ids = Annotated[Array, IDS]
+Bits = Annotated[Array, BITS]
+Int = Annotated[int, int64]
+Float = Annotated[float, float32]
+Double = Annotated[float, float64]
+
+cuda: Any = numba_cuda  # which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]  # small grids are meant to be small
 OLDEST = (7, 5)  # compute capability, for CUDA 13
 SHARED_BYTES = 48 << 10  # of a block: Numba offers no more
-
-ROWS_AT_ONCE = 1 << 16  # that are cleared together
-
-Array = Any  # on a GPU
+ROWS_AT_ONCE = 1 << 16  # cleared by one copy
+BLOCKS_PER_MULTIPROCESSOR = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
-    """A function, the types of its arguments, how many threads a block has, and the rows and columns it makes."""
+    """A function for the GPU, and how it is launched."""
 
     name: str
     function: Callable[..., None]
-    types: tuple[Any, ...]
-    threads: int
-    tile: tuple[int, int]
-    cooperative: bool  # blocks wait for each other: all must be on the GPU at once
+    threads: int  # of a block
+    tile: tuple[int, int] = (1, 1)  # rows and columns of the result that a block computes
+    cooperative: bool = False  # blocks synchronize with each other: all must be on the GPU at once
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Their annotations, by name."""
+        hints = get_type_hints(self.function, include_extras=True)
+        return {name: hint for name, hint in hints.items() if name != "return"}
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """Numba's types of the parameters."""
+        return tuple(_numba_type(hint) for hint in self.parameters.values())
+
+    def ordered(self, arguments: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters; raises TypeError if a name or a structure's class is wrong."""
+        if arguments.keys() != self.parameters.keys():
+            raise TypeError(f"{self.name} takes {', '.join(self.parameters)}, not {', '.join(arguments)}")
+        for name, hint in self.parameters.items():
+            if isinstance(hint, type) and type(arguments[name]) is not hint:
+                raise TypeError(f"{name} of {self.name} is a {type(arguments[name]).__name__}, not a {hint.__name__}")
+        return [arguments[name] for name in self.parameters]
+
+
+def _numba_type(hint: Any) -> Any:
+    """The type of a parameter, or of a field of a structure."""
+    if not isinstance(hint, type):
+        return hint.__metadata__[0]
+    fields = get_type_hints(hint, include_extras=True)
+    return types.NamedTuple(tuple(_numba_type(fields[name]) for name in hint._fields), hint)  # type: ignore[attr-defined]
 
 
 KERNELS: dict[str, Kernel] = {}
 
 
 def kernel(
-    *types: Any, threads: int, tile: tuple[int, int] = (1, 1), name: str = "", cooperative: bool = False
-) -> Callable[..., Kernel]:
-    """Enters a function in the table of kernels."""
+    threads: int, tile: tuple[int, int] = (1, 1), name: str = "", cooperative: bool = False
+) -> Callable[[Callable[..., None]], Kernel]:
+    """Register a function in the table of kernels."""
 
-    def enter(function: Callable[..., None]) -> Kernel:
-        made = Kernel(name or function.__name__, function, types, threads, tile, cooperative)
+    def register(function: Callable[..., None]) -> Kernel:
+        made = Kernel(name or function.__name__, function, threads, tile, cooperative)
         KERNELS[made.name] = made
         return made
 
-    return enter
+    return register
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The blocks of a launch; more than their number where a kernel's defaults do not do."""
+
+    blocks: int | tuple[int, ...]
+    threads: int = 0  # of a block; 0: as the kernel has them
+    shared: int = 0  # bytes of dynamic shared memory of a block
 
 
 class Signal(Protocol):
-    """Something on the GPU that will be done."""
+    """Work on the GPU that can be waited for."""
 
     def synchronize(self) -> None: ...
 
@@ -75,7 +123,7 @@ def driver_error() -> str:
 
 
 def driver_version() -> tuple[int, int]:
-    """The newest CUDA that the driver knows."""
+    """The newest CUDA version that the driver supports."""
     major, minor = cuda.cudadrv.driver.get_version()
     return int(major), int(minor)
 
@@ -91,15 +139,15 @@ def gpus() -> int:
 
 
 class Gpu:
-    """One GPU, with a stream for work and one for copies that need not wait for it.
+    """One GPU, with a stream for kernels and one for copies that need not wait for them.
 
-    optional: chosen by `--device auto`, so that the CPU takes its place if it fails at start."""
+    optional: chosen by `--device auto`; the CPU replaces it if it fails at the start."""
 
     optional = False
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
-        self._here = threading.local()
+        self._thread = threading.local()
         self._attach()
         self._device = cuda.get_current_device()
         self._stream = cuda.stream()
@@ -109,10 +157,10 @@ class Gpu:
         self.kernels_run: set[str] = set()
 
     def _attach(self) -> None:
-        """Every thread of the host has to say which GPU it means."""
-        if not getattr(self._here, "attached", False):
+        """Select the GPU, once for each thread of the host."""
+        if not getattr(self._thread, "attached", False):
             cuda.select_device(self.number)
-            self._here.attached = True
+            self._thread.attached = True
 
     @property
     def name(self) -> str:
@@ -120,7 +168,7 @@ class Gpu:
         return str(name.decode() if isinstance(name, bytes) else name)
 
     @property
-    def processors(self) -> int:
+    def multiprocessors(self) -> int:
         return int(self._device.MULTIPROCESSOR_COUNT)
 
     @property
@@ -130,18 +178,18 @@ class Gpu:
 
     @property
     def driver(self) -> str:
-        """The newest CUDA that the driver knows."""
+        """The newest CUDA version that the driver supports."""
         return "{}.{}".format(*driver_version())
 
     def memory(self) -> tuple[int, int]:
-        """Bytes that are free, and all."""
+        """Bytes of memory: free, and in all."""
         self._attach()
         free, total = cuda.current_context().get_memory_info()
         return int(free), int(total)
 
     @property
     def stream_handle(self) -> int:
-        """For libraries that put work of their own in the same order."""
+        """For libraries that queue work of their own on the same stream."""
         return int(self._stream.handle)
 
     # --- arrays ---------------------------------------------------------------------------------------
@@ -176,7 +224,7 @@ class Gpu:
         return np.asarray(host)
 
     def write(self, array: Array, host: np.ndarray) -> None:
-        """Copy to the GPU, after all work launched so far; done when this returns."""
+        """Copy to the GPU, after all work launched so far; returns when the copy is done."""
         self._attach()
         array.copy_to_device(np.ascontiguousarray(host), self._stream)
         self._stream.synchronize()
@@ -185,17 +233,20 @@ class Gpu:
         return int(array.device_ctypes_pointer.value)
 
     def pinned(self, size: int, dtype: Any) -> np.ndarray:
-        """Memory of the host that is copied without its help."""
+        """Page-locked memory of the host, which the GPU copies by itself."""
         self._attach()
         return np.asarray(cuda.pinned_array(size, dtype))
 
     # --- work -----------------------------------------------------------------------------------------
 
-    def launch(
-        self, kernel: Kernel, blocks: int | tuple[int, ...], *arguments: Any, shared: int = 0, threads: int = 0
-    ) -> None:
+    def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
+        """Queue a kernel. grid: its blocks, or more than these. arguments: all parameters of the kernel, by name."""
         self._attach()
-        self._compile(kernel)[blocks, threads or kernel.threads, self._stream, shared](*arguments)
+        ordered = kernel.ordered(arguments)
+        if not isinstance(grid, Grid):
+            grid = Grid(grid)
+        compiled = self._compile(kernel)
+        compiled[grid.blocks, grid.threads or kernel.threads, self._stream, grid.shared](*ordered)
         self.launches += 1
         self.kernels_run.add(kernel.name)
 
@@ -206,26 +257,26 @@ class Gpu:
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        """Blocks that can be on the GPU at once."""
+        """The most blocks that the GPU runs at once."""
         (overload,) = self._compile(kernel).overloads.values()
         return int(overload.max_cooperative_grid_blocks(threads, shared))
 
     def copy_in(self, array: Array, host: np.ndarray) -> None:
-        """Beside the work so far; what is begun after this waits for it."""
+        """Queue a copy to the GPU that does not wait for the work so far; work launched later waits for it."""
         self._attach()
         array.copy_to_device(host, self._copies)
-        there = cuda.event()
-        there.record(self._copies)
-        there.wait(self._stream)
+        copied = cuda.event()
+        copied.record(self._copies)
+        copied.wait(self._stream)
 
     def copy_out(self, array: Array, host: np.ndarray) -> Signal:
-        """Behind the work so far; the host does not wait."""
+        """Queue a copy to the host after the work so far."""
         self._attach()
         array.copy_to_host(host, self._stream)
         return self.event()
 
     def event(self) -> Signal:
-        """Passes when all work launched so far is done."""
+        """A signal that all work launched so far is done."""
         self._attach()
         event = cuda.event()
         event.record(self._stream)
@@ -237,10 +288,10 @@ class Gpu:
 
 
 class SimulatedGpu(Gpu):
-    """Numba's simulator. Its grids are not in step, so kernels that wait for each other have one block only."""
+    """Numba's simulator. It runs one block after the other, so cooperative kernels have a single block."""
 
     name = "Numba's simulator"
-    processors = 1
+    multiprocessors = 1
     capability = OLDEST
 
     def memory(self) -> tuple[int, int]:
@@ -253,8 +304,13 @@ class SimulatedGpu(Gpu):
         return 1
 
 
+def blocks_for(gpu: Gpu, work: int) -> int:
+    """Blocks of a kernel whose blocks loop over units of work."""
+    return max(1, min(work, BLOCKS_PER_MULTIPROCESSOR * gpu.multiprocessors))
+
+
 def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
-    """A kernel's code for GPUs of a compute capability; none need be there."""
+    """Compile a kernel for a compute capability, without a GPU."""
     with _as_if_on(capability):
         code, _ = cuda.compile_ptx(kernel.function, void(*kernel.types), cc=capability)
     return str(code)
@@ -262,14 +318,14 @@ def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
 
 @contextmanager
 def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
-    """Answer for the GPU that Numba asks for its compute capability while it compiles."""
+    """Replace the GPU that Numba asks for its compute capability while it compiles."""
     device = SimpleNamespace(compute_capability=capability)
     modules = [import_module(f"numba.cuda.{name}") for name in ("dispatcher", "compiler")]
-    asked = [module.get_current_device for module in modules]
+    originals = [module.get_current_device for module in modules]
     try:
         for module in modules:
             module.get_current_device = lambda: device  # type: ignore[attr-defined]
         yield
     finally:
-        for module, before in zip(modules, asked, strict=True):
-            module.get_current_device = before  # type: ignore[attr-defined]
+        for module, original in zip(modules, originals, strict=True):
+            module.get_current_device = original  # type: ignore[attr-defined]

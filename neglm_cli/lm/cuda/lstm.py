@@ -1,16 +1,16 @@
-"""A layer of an LSTM over T steps of B rows, forward and backward.
+"""One LSTM layer over T time steps of B rows, forward and backward.
 
-Rows are (t·B + b). One array has all that a step's gates are made of, and one all weights, so that the gradient of a
-layer is one product, `xh`ᵀ · `z`:
+Row t·B + b of an array is time step t of batch row b, N = B·T in all. The input, a 1 and the hidden state lie side by
+side, and so do all weights, so that one product, `xh`ᵀ · `z`, gives the whole gradient of a layer:
 
-    xh       (N + B, D + 1 + H)   input, a 1, and the state h that the step begins with
+    xh       (N + B, D + 1 + H)   input, a 1, and the hidden state h before the time step
     weights  (D + 1 + H, 4H)      of the input, bias, of the state; gates are i, f, g and o, H of each
-    z        (N, 4H)              D + 1 columns of xh times weights; then gates; then their gradients
-    c        (N + B, H)           the memory that the step begins with
+    z        (N, 4H)              input and bias times weights; then gates; then gradients of their pre-activations
+    c        (N + B, H)           the cell state before the time step
 
-A step is a product of B rows with the cell right behind it, in the registers of the thread that made the product.
-Either each step is a launch, or one launch makes all steps: then a block keeps the recurrent weights of some units in
-its shared memory from the first step to the last, and all blocks wait for each other after each.
+A time step is a product of B rows, followed by the cell, in the registers of the thread that computed the product.
+Either each time step is a launch, or one launch computes all of them: then a block keeps the recurrent weights of some
+units in its shared memory from the first step to the last, and all blocks synchronize after each.
 """
 
 import math
@@ -18,74 +18,105 @@ from typing import NamedTuple
 
 from numba import float32
 
-from neglm_cli.lm.cuda.functions import ONE, ZERO, inlined, keep, mask, sigmoid
-from neglm_cli.lm.cuda.gpu import BITS, MATRIX, WHOLE, Kernel, cuda, kernel
+from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig
+from neglm_cli.lm.cuda.functions import ONE, ZERO, dropout_mask, inlined, sigmoid, state_mask
+from neglm_cli.lm.cuda.gemm import MatrixView
+from neglm_cli.lm.cuda.gpu import Int, Kernel, Matrix, cuda, kernel
 
 GATES = 4
 ROWS = 4  # of each thread of the persistent kernels
 
 
-@inlined
-def _cell_forward(row, unit, zi, zf, zg, zo, batch, rows, inputs, units, xh, z, c, out, out_row, words, head, place, dropped, end):  # fmt: skip  # noqa: E501
-    i, f, g, o = sigmoid(zi), sigmoid(zf), math.tanh(zg), sigmoid(zo)
-    z[row, unit], z[row, units + unit], z[row, 2 * units + unit], z[row, 3 * units + unit] = i, f, g, o
-    memory = f * c[row, unit] + i * g
-    h = o * math.tanh(memory)
-    kept = keep(words, row + batch, rows, end)
-    c[row + batch, unit] = kept * memory
-    xh[row + batch, inputs + 1 + unit] = kept * h
-    out[out_row + row, unit] = h * mask(head, place, row, batch, unit, dropped)
+class LayerArrays(NamedTuple):
+    """The weights and activations of a layer."""
+
+    number: Int  # from 1 on: of the dropout after it
+    inputs: Int  # D
+    units: Int  # H
+    xh: Matrix
+    weights: Matrix
+    z: Matrix
+    c: Matrix
+
+
+class OutputGradients(NamedTuple):
+    """Gradients that the backward pass of a layer starts from."""
+
+    d_out: Matrix  # (N, ·): of the layer's output
+    d_c: Matrix  # (B, H): of the cell state, from the next time step
+
+
+class Tiling(NamedTuple):
+    """How the persistent kernels divide their work; see `forward`."""
+
+    block_units: Int
+    rows_at_once: Int
+    slices: Int
+    depth: Int
 
 
 @inlined
-def _cell_backward(row, unit, d_later, is_last, batch, rows, units, z, c, d_out, d_c, words, head, place, dropped, end):  # fmt: skip  # noqa: E501
-    """d_later: the gradient of h that comes from the next step; d_c (B, H): that of c, likewise."""
+def cell_forward(row, unit, z, layer, out, batch, config):
+    """Compute gates from pre-activations z = (i, f, g, o), then the next state and the layer's output."""
+    units = layer.units
+    i, f, g, o = sigmoid(z[0]), sigmoid(z[1]), math.tanh(z[2]), sigmoid(z[3])
+    gates = layer.z
+    gates[row, unit], gates[row, units + unit] = i, f
+    gates[row, 2 * units + unit], gates[row, 3 * units + unit] = g, o
+    cell_state = f * layer.c[row, unit] + i * g
+    h = o * math.tanh(cell_state)
+    mask = state_mask(batch, config, row + config.batch)
+    layer.c[row + config.batch, unit] = mask * cell_state
+    layer.xh[row + config.batch, layer.inputs + 1 + unit] = mask * h
+    out.array[out.row + row, unit] = h * dropout_mask(batch, config, layer.number, row, unit)
+
+
+@inlined
+def cell_backward(row, unit, d_next, is_last, layer, gradients, batch, config):
+    """Turn gates into gradients of their pre-activations. d_next: the gradient of h from the next time step."""
+    z, units = layer.z, layer.units
     i, f, g, o = z[row, unit], z[row, units + unit], z[row, 2 * units + unit], z[row, 3 * units + unit]
-    before = c[row, unit]
-    bent = math.tanh(f * before + i * g)
-    d_h = d_out[row, unit] * mask(head, place, row, batch, unit, dropped)
-    d_memory = ZERO
+    before = layer.c[row, unit]
+    tanh_c = math.tanh(f * before + i * g)
+    d_h = gradients.d_out[row, unit] * dropout_mask(batch, config, layer.number, row, unit)
+    d_cell = ZERO
     if not is_last:
-        kept = keep(words, row + batch, rows, end)
-        d_h += kept * d_later
-        d_memory = kept * d_c[row % batch, unit]
-    d_memory += d_h * o * (ONE - bent * bent)
-    d_c[row % batch, unit] = d_memory * f
-    z[row, unit] = d_memory * g * i * (ONE - i)
-    z[row, units + unit] = d_memory * before * f * (ONE - f)
-    z[row, 2 * units + unit] = d_memory * i * (ONE - g * g)
-    z[row, 3 * units + unit] = d_h * bent * o * (ONE - o)
+        mask = state_mask(batch, config, row + config.batch)
+        d_h += mask * d_next
+        d_cell = mask * gradients.d_c[row % config.batch, unit]
+    d_cell += d_h * o * (ONE - tanh_c * tanh_c)
+    gradients.d_c[row % config.batch, unit] = d_cell * f
+    z[row, unit] = d_cell * g * i * (ONE - i)
+    z[row, units + unit] = d_cell * before * f * (ONE - f)
+    z[row, 2 * units + unit] = d_cell * i * (ONE - g * g)
+    z[row, 3 * units + unit] = d_h * tanh_c * o * (ONE - o)
 
 
-# --- a launch per step ----------------------------------------------------------------------------------
-
-FORWARD = (WHOLE,) * 5 + (MATRIX,) * 5 + (WHOLE, BITS, BITS, WHOLE, WHOLE, WHOLE)
-BACKWARD = (WHOLE,) * 5 + (MATRIX,) * 5 + (BITS, BITS, WHOLE, WHOLE, WHOLE)
+# --- a launch per time step -----------------------------------------------------------------------------
 
 
 def step_forward_kernel(side: int, square: int, depth: int, name: str = "step_forward") -> Kernel:
-    """side × side threads, each with one unit's four gates in `square` rows."""
+    """One time step by side × side threads, each with one unit's four gates in `square` rows."""
     tile, threads = side * square, side * side
     pitch = tile + 1
 
-    @kernel(*FORWARD, threads=threads, tile=(tile, side), name=name)
-    def step_forward(
-        step, batch, steps, inputs, units, xh, weights, z, c, out, out_row, words, head, place, dropped, end
-    ):  # fmt: skip
+    @kernel(threads=threads, tile=(tile, side), name=name)
+    def step_forward(step: Int, layer: LayerArrays, out: MatrixView, batch: BatchArrays, config: StepConfig) -> None:
         h_part = cuda.shared.array((depth, pitch), float32)
         u_part = cuda.shared.array((depth, GATES, side), float32)
         sums = cuda.local.array((square, GATES), float32)
+        _, inputs, units, xh, weights, z, _ = layer
         thread = cuda.threadIdx.x
         down, right = thread // side, thread % side
         top, left = cuda.blockIdx.y * tile, cuda.blockIdx.x * side
-        row = step * batch
+        row = step * config.batch
         for i in range(square):
             for gate in range(GATES):
                 sums[i, gate] = ZERO
         for first in range(0, units, depth):
             for at in range(thread, tile * depth, threads):
                 deep, across = at % depth, at // depth
-                if first + deep < units and top + across < batch:
+                if first + deep < units and top + across < config.batch:
                     h_part[deep, across] = xh[row + top + across, inputs + 1 + first + deep]
                 else:
                     h_part[deep, across] = ZERO
@@ -105,35 +136,36 @@ def step_forward_kernel(side: int, square: int, depth: int, name: str = "step_fo
         unit = left + right
         for i in range(square):
             b = top + down + i * side
-            if b < batch and unit < units:
+            if b < config.batch and unit < units:
                 at = row + b
-                _cell_forward(
-                    at, unit, z[at, unit] + sums[i, 0], z[at, units + unit] + sums[i, 1],
-                    z[at, 2 * units + unit] + sums[i, 2], z[at, 3 * units + unit] + sums[i, 3], batch, steps * batch,
-                    inputs, units, xh, z, c, out, out_row, words, head, place, dropped, end,
+                pre_activations = (
+                    z[at, unit] + sums[i, 0], z[at, units + unit] + sums[i, 1], z[at, 2 * units + unit] + sums[i, 2],
+                    z[at, 3 * units + unit] + sums[i, 3],
                 )  # fmt: skip
+                cell_forward(at, unit, pre_activations, layer, out, batch, config)
 
     return step_forward
 
 
 def step_backward_kernel(side: int, square: int, depth: int, name: str = "step_backward") -> Kernel:
-    """side × side threads, each with square × square rows and units."""
+    """One time step back by side × side threads, each with square × square rows and units."""
     tile, threads = side * square, side * side
     pitch = tile + 1
 
-    @kernel(*BACKWARD, threads=threads, tile=(tile, tile), name=name)
+    @kernel(threads=threads, tile=(tile, tile), name=name)
     def step_backward(
-        step, batch, steps, inputs, units, weights, z, c, d_out, d_c, words, head, place, dropped, end
-    ):  # fmt: skip
+        step: Int, layer: LayerArrays, gradients: OutputGradients, batch: BatchArrays, config: StepConfig
+    ) -> None:
         z_part = cuda.shared.array((depth, pitch), float32)
         u_part = cuda.shared.array((depth, pitch), float32)
         sums = cuda.local.array((square, square), float32)
         u_own = cuda.local.array(square, float32)
+        _, inputs, units, _, weights, z, _ = layer
         thread = cuda.threadIdx.x
         down, right = thread // side, thread % side
         top, left = cuda.blockIdx.y * tile, cuda.blockIdx.x * tile
-        row = step * batch
-        is_last = step == steps - 1
+        row = step * config.batch
+        is_last = step == config.steps - 1
         for i in range(square):
             for j in range(square):
                 sums[i, j] = ZERO
@@ -141,8 +173,8 @@ def step_backward_kernel(side: int, square: int, depth: int, name: str = "step_b
             for at in range(thread, tile * depth, threads):
                 deep, across = at % depth, at // depth
                 inside = first + deep < GATES * units
-                if inside and top + across < batch:
-                    z_part[deep, across] = z[row + batch + top + across, first + deep]
+                if inside and top + across < config.batch:
+                    z_part[deep, across] = z[row + config.batch + top + across, first + deep]
                 else:
                     z_part[deep, across] = ZERO
                 if inside and left + across < units:
@@ -161,52 +193,52 @@ def step_backward_kernel(side: int, square: int, depth: int, name: str = "step_b
         for i in range(square):
             for j in range(square):
                 b, unit = top + down + i * side, left + right + j * side
-                if b < batch and unit < units:
-                    _cell_backward(
-                        row + b, unit, sums[i, j], is_last, batch, steps * batch, units, z, c, d_out, d_c, words, head,
-                        place, dropped, end,
-                    )  # fmt: skip
+                if b < config.batch and unit < units:
+                    cell_backward(row + b, unit, sums[i, j], is_last, layer, gradients, batch, config)
 
     return step_backward
 
 
-class Steps(NamedTuple):
-    """Kernels that make one step."""
+class StepKernels(NamedTuple):
+    """The kernels of one time step."""
 
     forward: Kernel
     backward: Kernel
 
 
-STEPS = Steps(step_forward_kernel(16, 4, 16), step_backward_kernel(16, 2, 32))
+STEP_KERNELS = StepKernels(step_forward_kernel(16, 4, 16), step_backward_kernel(16, 2, 32))
 
 
-# --- all steps in one launch ----------------------------------------------------------------------------
+# --- all time steps in one launch -----------------------------------------------------------------------
 
 
-@kernel(*FORWARD, WHOLE, WHOLE, WHOLE, WHOLE, threads=256, cooperative=True)
+@kernel(threads=256, cooperative=True)
 def forward(
-    step, batch, steps, inputs, units, xh, weights, z, c, out, out_row, words, head, place, dropped, end,
-    own, at_once, slices, depth,
-):  # fmt: skip
-    """All steps from `step` on. A block has `own` units, and all rows, `at_once` of them at a time.
+    step: Int, layer: LayerArrays, out: MatrixView, batch: BatchArrays, config: StepConfig, tiling: Tiling
+) -> None:
+    """Run all time steps from `step` on. A block has `block_units` units, and all rows, `rows_at_once` at a time.
 
-    A thread has one unit and ROWS rows; its sums are over every `slices`-th number of the state, and are added up in
-    shared memory, which holds recurrent weights (H, 4, own), and `depth` numbers of the state of some rows, or sums.
+    A thread has one unit and ROWS rows; its sums are over every `slices`-th value of the state, and are added up in
+    shared memory, which holds recurrent weights (H, 4, block_units), and `depth` values of the state of some rows, or
+    sums.
     """
-    memory = cuda.shared.array(0, float32)
+    shared = cuda.shared.array(0, float32)
+    _, inputs, units, xh, weights, z, _ = layer
+    own, at_once, slices, depth = tiling
+    rows, steps = config.batch, config.steps
     grid = cuda.cg.this_grid()
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     left = cuda.blockIdx.x * own
-    room = units * GATES * own
+    offset = units * GATES * own
     sums = cuda.local.array((ROWS, GATES), float32)
     part, unit = thread // own, thread % own
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
-    for at in range(thread, room, threads):
+    for at in range(thread, offset, threads):
         deep, gate, across = at // (GATES * own), at // own % GATES, at % own
-        memory[at] = weights[inputs + 1 + deep, gate * units + left + across] if left + across < units else ZERO
+        shared[at] = weights[inputs + 1 + deep, gate * units + left + across] if left + across < units else ZERO
     while step < steps:
-        for top in range(step * batch, (step + 1) * batch, at_once):
-            bottom = min(top + at_once, (step + 1) * batch)
+        for top in range(step * rows, (step + 1) * rows, at_once):
+            bottom = min(top + at_once, (step + 1) * rows)
             for i in range(ROWS):
                 for gate in range(GATES):
                     sums[i, gate] = ZERO
@@ -217,20 +249,20 @@ def forward(
                     deep, across = at % count, at // count
                     inside = top + across < bottom
                     value = xh[top + across, inputs + 1 + first + deep] if inside else ZERO
-                    memory[room + deep * at_once + across] = value
+                    shared[offset + deep * at_once + across] = value
                 cuda.syncthreads()
                 if part < slices:
                     for deep in range(part, count, slices):
                         for i in range(ROWS):
-                            h = memory[room + deep * at_once + row_group * ROWS + i]
+                            h = shared[offset + deep * at_once + row_group * ROWS + i]
                             for gate in range(GATES):
-                                sums[i, gate] += h * memory[((first + deep) * GATES + gate) * own + unit]
+                                sums[i, gate] += h * shared[((first + deep) * GATES + gate) * own + unit]
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
                     for gate in range(GATES):
                         at = ((part * at_once + row_group * ROWS + i) * GATES + gate) * own + unit
-                        memory[room + at] = sums[i, gate]
+                        shared[offset + at] = sums[i, gate]
             cuda.syncthreads()
             for at in range(thread, at_once * own, threads):
                 across, column = at // own, at % own
@@ -241,43 +273,42 @@ def forward(
                     zg = z[row, 2 * units + left + column]
                     zo = z[row, 3 * units + left + column]
                     for s in range(slices):
-                        base = room + (s * at_once + across) * GATES * own + column
-                        zi += memory[base]
-                        zf += memory[base + own]
-                        zg += memory[base + 2 * own]
-                        zo += memory[base + 3 * own]
-                    _cell_forward(
-                        row, left + column, zi, zf, zg, zo, batch, steps * batch, inputs, units, xh, z, c, out,
-                        out_row, words, head, place, dropped, end,
-                    )  # fmt: skip
+                        base = offset + (s * at_once + across) * GATES * own + column
+                        zi += shared[base]
+                        zf += shared[base + own]
+                        zg += shared[base + 2 * own]
+                        zo += shared[base + 3 * own]
+                    cell_forward(row, left + column, (zi, zf, zg, zo), layer, out, batch, config)
         step += 1
         if step < steps:
             grid.sync()
 
 
-@kernel(*BACKWARD, WHOLE, WHOLE, WHOLE, WHOLE, threads=256, cooperative=True)
+@kernel(threads=256, cooperative=True)
 def backward(
-    step, batch, steps, inputs, units, weights, z, c, d_out, d_c, words, head, place, dropped, end,
-    own, at_once, slices, depth,
-):  # fmt: skip
-    """All steps from `step` down to the first; as `forward`, with recurrent weights (4H, own), and with gradients of
-    gates in place of the state."""
-    memory = cuda.shared.array(0, float32)
+    step: Int, layer: LayerArrays, gradients: OutputGradients, batch: BatchArrays, config: StepConfig, tiling: Tiling
+) -> None:
+    """Run all time steps from `step` down to the first: like `forward`, with recurrent weights (4H, block_units), and
+    with gradients of pre-activations instead of the state."""
+    shared = cuda.shared.array(0, float32)
+    _, inputs, units, _, weights, z, _ = layer
+    own, at_once, slices, depth = tiling
+    rows, steps = config.batch, config.steps
     grid = cuda.cg.this_grid()
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     left = cuda.blockIdx.x * own
     gates = GATES * units
-    room = gates * own
+    offset = gates * own
     sums = cuda.local.array(ROWS, float32)
     part, unit = thread // own, thread % own
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
-    for at in range(thread, room, threads):
+    for at in range(thread, offset, threads):
         deep, across = at % gates, at // gates
-        memory[deep * own + across] = weights[inputs + 1 + left + across, deep] if left + across < units else ZERO
+        shared[deep * own + across] = weights[inputs + 1 + left + across, deep] if left + across < units else ZERO
     while step >= 0:
         is_last = step == steps - 1
-        for top in range(step * batch, (step + 1) * batch, at_once):
-            bottom = min(top + at_once, (step + 1) * batch)
+        for top in range(step * rows, (step + 1) * rows, at_once):
+            bottom = min(top + at_once, (step + 1) * rows)
             for i in range(ROWS):
                 sums[i] = ZERO
             for first in range(0, 0 if is_last else gates, depth):
@@ -285,30 +316,27 @@ def backward(
                 cuda.syncthreads()
                 for at in range(thread, at_once * count, threads):
                     deep, across = at % count, at // count
-                    value = z[top + batch + across, first + deep] if top + across < bottom else ZERO
-                    memory[room + deep * at_once + across] = value
+                    value = z[top + rows + across, first + deep] if top + across < bottom else ZERO
+                    shared[offset + deep * at_once + across] = value
                 cuda.syncthreads()
                 if part < slices:
                     for deep in range(part, count, slices):
-                        u = memory[(first + deep) * own + unit]
+                        u = shared[(first + deep) * own + unit]
                         for i in range(ROWS):
-                            sums[i] += memory[room + deep * at_once + row_group * ROWS + i] * u
+                            sums[i] += shared[offset + deep * at_once + row_group * ROWS + i] * u
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
-                    memory[room + (part * at_once + row_group * ROWS + i) * own + unit] = sums[i]
+                    shared[offset + (part * at_once + row_group * ROWS + i) * own + unit] = sums[i]
             cuda.syncthreads()
             for at in range(thread, at_once * own, threads):
                 across, column = at // own, at % own
                 row = top + across
                 if row < bottom and left + column < units:
-                    d_later = ZERO
+                    d_next = ZERO
                     for s in range(slices):
-                        d_later += memory[room + (s * at_once + across) * own + column]
-                    _cell_backward(
-                        row, left + column, d_later, is_last, batch, steps * batch, units, z, c, d_out, d_c, words,
-                        head, place, dropped, end,
-                    )  # fmt: skip
+                        d_next += shared[offset + (s * at_once + across) * own + column]
+                    cell_backward(row, left + column, d_next, is_last, layer, gradients, batch, config)
         step -= 1
         if step >= 0:
             grid.sync()

@@ -1,4 +1,4 @@
-"""Whether a GPU can be used: the driver is asked, and then one kernel is run and its result checked."""
+"""A probe of a GPU: the driver's answers, then the result of one kernel."""
 
 import math
 import re
@@ -8,7 +8,7 @@ import numpy as np
 from numba import float32
 
 from neglm_cli.lm.checks import described
-from neglm_cli.lm.cuda.gpu import FLOATS, OLDEST, Gpu, Kernel, cuda, driver_error, driver_version, toolkit_version
+from neglm_cli.lm.cuda.gpu import OLDEST, Floats, Gpu, Grid, Kernel, cuda, driver_error, driver_version, toolkit_version
 from neglm_cli.lm.devices import INSTALL, UnusableGpuError
 
 DISABLED, NOT_INSTALLED, NO_DEVICE = "NUMBA_DISABLE_CUDA", "library cannot be found", "CUDA_ERROR_NO_DEVICE"
@@ -17,9 +17,9 @@ TOLERANCE = 1e-5
 
 
 def open_gpu(number: int | None, process: int = 0) -> Gpu:
-    """A GPU that works; raises UnusableGpuError whatever is wrong with it. With no number, that of the process."""
+    """Open a GPU, or raise UnusableGpuError if anything is wrong. Without a number, each process gets its own."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # what they are about is an error here, with a sentence
+        with warnings.catch_warnings(action="ignore"):  # their causes are errors here
             _check_driver()
             number = process % len(cuda.gpus) if number is None else number
             _check_gpu(number)
@@ -62,7 +62,7 @@ def _check_gpu(number: int) -> None:
     try:
         toolkit = toolkit_version()
         complete = cuda.is_available()
-    except Exception as error:  # of several kinds, by which library is not there
+    except Exception as error:  # its class depends on the missing library
         raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})") from error
     if not complete:
         raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})")
@@ -79,20 +79,20 @@ def _check_gpu(number: int) -> None:
         )
 
 
-def _trial(x, y):  # type: ignore[no-untyped-def]
-    """Reversed through shared memory, and with a function of CUDA's own library."""
-    memory = cuda.shared.array(THREADS, float32)
+def _trial(x: Floats, y: Floats) -> None:
+    """Reverse x through shared memory, and apply a function of CUDA's own library."""
+    shared = cuda.shared.array(THREADS, float32)
     thread = cuda.threadIdx.x
-    memory[thread] = x[thread]
+    shared[thread] = x[thread]
     cuda.syncthreads()
-    y[thread] = math.tanh(memory[THREADS - 1 - thread])
+    y[thread] = math.tanh(shared[THREADS - 1 - thread])
 
 
-TRIAL = Kernel("trial", _trial, (FLOATS, FLOATS), THREADS, (1, 1), False)
+TRIAL = Kernel("trial", _trial, THREADS)
 
 
 def trial_is_right(gpu: Gpu) -> bool:
     x = np.linspace(-2, 2, THREADS, dtype=np.float32) ** 3
     y = gpu.zeros(THREADS)
-    gpu.launch(TRIAL, 1, gpu.upload(x), y, threads=THREADS)
+    gpu.launch(TRIAL, Grid(1, THREADS), x=gpu.upload(x), y=y)
     return bool(np.abs(gpu.download(y) - np.tanh(x[::-1])).max() <= TOLERANCE)

@@ -1,22 +1,23 @@
-"""How fast a GPU trains, beside the processor and beside the best product of matrices that it can make."""
+"""The training speed of a GPU, and the best rate of its matrix products."""
 
 from collections.abc import Callable
 from typing import Any
 
 from neglm_cli.lm.checks import END_OF_LINE, Task
-from neglm_cli.lm.cuda.checks import multipliers, own_multipliers
+from neglm_cli.lm.cuda.checks import all_gemms, own_gemms
 from neglm_cli.lm.cuda.choice import Trial
+from neglm_cli.lm.cuda.gemm import Extent
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
 from neglm_cli.lm.trainer import Trainer
 
-BEST = (4096, 4096, 4096)
+BEST = Extent(4096, 4096, 4096)
 SECONDS = 20.0
 
 
-def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: tuple[int, int, int] = BEST) -> dict[str, Any]:
+def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST) -> dict[str, Any]:
     """Words per second, FLOP per second, and launches of a minibatch."""
     device = make_device(task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, training=True, note=note)
     try:
@@ -38,15 +39,15 @@ def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: tuple[int, in
     }
 
 
-def product_rates(gpu: Gpu, size: tuple[int, int, int]) -> dict[str, float]:
-    """FLOP/s of all who multiply here."""
-    trial = Trial(gpu, *size)
+def product_rates(gpu: Gpu, extent: Extent) -> dict[str, float]:
+    """FLOP/s of all kinds of products."""
+    trial = Trial(gpu, extent)
     try:
-        found = multipliers(gpu)
+        found = all_gemms(gpu)
     except Exception:  # which the checks report
-        found = own_multipliers(gpu)
-    made = {}
-    for name, multiplier in found.items():
-        trial.difference(multiplier, multiplier)  # so that it is compiled
-        made[name] = trial.rate(multiplier)
-    return made
+        found = own_gemms(gpu)
+    measured = {}
+    for name, gemm in found.items():
+        trial.difference(gemm, gemm)  # so that it is compiled
+        measured[name] = trial.rate(gemm)
+    return measured

@@ -1,4 +1,4 @@
-"""A tiny model on the GPU before the real one: its kernels are compiled and launched, and give the right numbers."""
+"""A tiny model on the GPU before the real one, to compile its kernels and check their results."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import END_OF_LINE, LIMITS, Task, by_reference, compare, compare_scores
-from neglm_cli.lm.cuda.checks import Means, maker
+from neglm_cli.lm.cuda.checks import Kernels, maker
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.cuda.network import LARGE_BATCH
@@ -17,25 +17,25 @@ TINY = Settings(
     k=3, hidden=5, layers=1, embedding=4, dropout=0.3, init=0.5, init_output=0.5, batch=2, bptt=3, clip=1.0, lr=0.05
 )  # fmt: skip
 WORDS, SCORED = 20, 4
-SLACK = 10  # times the limits of `neglm doctor`: what is meant to be found is off by more
+SLACK = 10  # times the limits of `neglm doctor`: broken kernels are off by more
 
 
-def rehearse(gpu: Gpu, settings: Settings, training: bool, means: Means, processes: int = 1) -> None:
+def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, processes: int = 1) -> None:
     """Raise an error unless the kernels that such a model needs work on this GPU."""
-    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # which have different kernels
+    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # with kernels of its own
     chosen = {name: getattr(settings, name) for name in ("loss", "noise", "optimizer", "adam", "reset_at_eos")}
     task = Task(replace(TINY, batch=batch, **chosen), WORDS, minibatches=1, scored=SCORED)
-    with np.errstate(all="ignore"):  # of wrong numbers
+    with np.errstate(all="ignore"):  # caused by wrong numbers
         if training:
-            errors = compare(task, maker(gpu, means), by_reference)
+            errors = compare(task, maker(gpu, kernels), by_reference)
         else:
-            errors = compare_scores(task, lambda task: _scoring(gpu, means, task), by_reference)
+            errors = compare_scores(task, lambda task: _scoring(gpu, kernels, task), by_reference)
     wrong = [what for what, error in errors.items() if not error <= SLACK * LIMITS[what]]
     if wrong:
         raise NeglmError(f"the GPU gives wrong numbers for a tiny model ({', '.join(wrong)}): see `neglm doctor`")
 
 
-def _scoring(gpu: Gpu, means: Means, task: Task) -> Device:
+def _scoring(gpu: Gpu, kernels: Kernels, task: Task) -> Device:
     return CudaDevice(
-        task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, means.multiplier, means.steps
+        task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels.gemm, kernels.steps
     )  # fmt: skip

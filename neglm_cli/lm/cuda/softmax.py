@@ -1,30 +1,48 @@
 """Scores of all words of the vocabulary. The mathematics is in `lm.cpu.softmax`.
 
-Words come in blocks; a product makes the scores of a block for all rows, (rows, words of a block), and these kernels
-go over them, a block of threads for each row. So no array grows with rows times vocabulary.
+Words come in blocks: a product computes the scores of a block for all rows, (rows, words of a block), and these kernels
+process them, with a block of threads for each row. So no array grows with rows times vocabulary.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import float32, float64
 
 from neglm_cli.lm.cuda.functions import ONE, ZERO, target_word
-from neglm_cli.lm.cuda.gpu import BITS, DOUBLES, FLOATS, MATRIX, REAL, WHOLE, cuda, kernel
+from neglm_cli.lm.cuda.gpu import Bits, Doubles, Float, Floats, Int, Matrix, cuda, kernel
 
 THREADS = 128  # at most, and a power of 2
-NOTHING = np.float32(-3e38)  # below all scores
+LOWEST = np.float32(-3e38)  # below all scores
 
 
-@kernel(MATRIX, FLOATS, BITS, FLOATS, DOUBLES, FLOATS, WHOLE, WHOLE, threads=THREADS)
-def log_normalisers(scores, offsets, words, highest, sums, target_scores, first, count):
-    """Add `count` words, from number `first` on, to the running sums of all rows: Z = sums · exp(highest).
+class NormalizerBuffers(NamedTuple):
+    """Of each row: Z = sums · exp(highest)."""
 
-    Scores get their offsets. With the first words, sums begin."""
+    highest: Floats
+    sums: Doubles
+    target_scores: Floats
+
+
+class WordBlock(NamedTuple):
+    """Words whose scores are computed at once."""
+
+    first: Int
+    size: Int
+
+
+@kernel(threads=THREADS)
+def log_normalizers(
+    scores: Matrix, offsets: Floats, words: Bits, normalizers: NormalizerBuffers, block: WordBlock
+) -> None:
+    """Add offsets to the scores of a block of words, and the block to the normalizers, which start with the first."""
+    highest, sums, target_scores = normalizers
+    first, count = block
     tops = cuda.shared.array(THREADS, float32)
     parts = cuda.shared.array(THREADS, float64)
     row, thread, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
-    top = NOTHING
+    top = LOWEST
     for i in range(thread, count, threads):
         score = scores[row, i] + offsets[first + i]
         scores[row, i] = score
@@ -37,7 +55,7 @@ def log_normalisers(scores, offsets, words, highest, sums, target_scores, first,
             tops[thread] = max(tops[thread], tops[thread + width])
         cuda.syncthreads()
         width //= 2
-    before = NOTHING if first == 0 else highest[row]
+    before = LOWEST if first == 0 else highest[row]
     top = max(tops[0], before)
     total = float64(0)
     for i in range(thread, count, threads):
@@ -58,13 +76,17 @@ def log_normalisers(scores, offsets, words, highest, sums, target_scores, first,
             target_scores[row] = scores[row, target]
 
 
-@kernel(MATRIX, BITS, FLOATS, DOUBLES, FLOATS, FLOATS, FLOATS, WHOLE, WHOLE, WHOLE, REAL, threads=THREADS)
+@kernel(threads=THREADS)
 def softmax_gradients(
-    scores, words, highest, sums, target_scores, losses, offsets, first, count, with_offsets, scale
-):  # fmt: skip
-    """Scores of some words become their gradients; with the first words, each row's loss is written.
+    scores: Matrix, offsets: Floats, words: Bits, normalizers: NormalizerBuffers, losses: Floats, block: WordBlock,
+    with_offsets: Int, scale: Float,
+) -> None:  # fmt: skip
+    """Turn the scores of a block of words into gradients; the first block also writes each row's loss.
 
-    with_offsets: whether scores have theirs already."""
+    with_offsets: whether scores include them already.
+    """
+    highest, sums, target_scores = normalizers
+    first, count = block
     row, thread, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     log_z = highest[row] + np.float32(math.log(sums[row]))
     target = target_word(words, row) - first

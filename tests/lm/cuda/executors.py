@@ -1,15 +1,16 @@
-"""What stands in for a GPU where there is none."""
+"""Substitutes for a GPU where there is none."""
 
+from dataclasses import replace
 from typing import Any
 
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel, SimulatedGpu
-from neglm_cli.lm.cuda.product import products
+from neglm_cli.lm.cuda.gemm import gemm_kernels
+from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Grid, Kernel, SimulatedGpu
 from neglm_cli.lm.cuda.sampled import PAIRS, shared_loss, token_loss
 
-# The same kernels with fewer threads: the simulator starts one of Python's threads for each.
-SMALL_PRODUCTS = products(8, 2, 4, "small_product")
-SMALL_STEPS = lstm.Steps(
+# The same kernels with fewer threads: the simulator starts a Python thread for each.
+SMALL_GEMMS = gemm_kernels(8, 2, 4, "small_gemm")
+SMALL_STEPS = lstm.StepKernels(
     lstm.step_forward_kernel(4, 2, 4, "small_step_forward"), lstm.step_backward_kernel(4, 2, 4, "small_step_backward")
 )
 THREADS = 8  # of kernels that work with any number
@@ -26,12 +27,11 @@ class TurnTakingGpu(SimulatedGpu):
         super().__init__()
         self.launched: list[str] = []
 
-    def launch(
-        self, kernel: Kernel, blocks: int | tuple[int, ...], *arguments: Any, shared: int = 0, threads: int = 0
-    ) -> None:
+    def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
         self.launched.append(kernel.name)
         few = kernel.threads if kernel.tile[1] > 1 else PAIRS if kernel in SAMPLED else THREADS
-        super().launch(kernel, blocks, *arguments, shared=shared, threads=threads or few)
+        grid = grid if isinstance(grid, Grid) else Grid(grid)
+        super().launch(kernel, replace(grid, threads=grid.threads or few), **arguments)
 
 
 def make_gpu() -> Gpu:

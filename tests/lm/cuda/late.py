@@ -1,5 +1,5 @@
-"""A simulated GPU with the latest schedule that CUDA allows: a stream runs only when the host, or another stream, waits
-for it. A buffer that is written again while work that reads it has only been launched gives wrong numbers.
+"""A simulated GPU with the latest schedule that CUDA allows: a stream runs only when the host or another stream waits
+for it. A buffer that is overwritten before queued work has read it gives wrong numbers.
 
 `Gpu` itself is the real one, with its streams, events and copies; only the simulator beneath it is replaced.
 """
@@ -53,7 +53,7 @@ class Event:
 
 
 class LateArray(FakeCUDAArray):
-    """Copies go to the stream that they name; the default stream is left alone, as nothing orders it after others."""
+    """Copies are queued on the stream that they name; the default stream, which no other waits for, is an error."""
 
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
@@ -87,7 +87,7 @@ class LateKernel:
 
 
 class LateGpu(TurnTakingGpu):
-    """With one stream that is late, or both."""
+    """One of its streams is late, or both."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, late_copies: bool) -> None:
         monkeypatch.setattr(gpu.cuda, "event", Event)

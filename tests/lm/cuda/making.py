@@ -2,28 +2,34 @@
 
 import numpy as np
 
+from neglm_cli.lm.cuda.arrays import BatchArrays
+from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.objective.random import DROPOUT, draw, stream
 
 SEED, EPOCH = 5, 2
 FIRST_POSITION, STRIDE = 41, 1000
-NOISE_KEY, NOISE_PLACE = np.uint64(77), np.uint64(9)
+NOISE_KEY, NOISE_POSITION = np.uint64(77), np.uint64(9)
 
 
 def positions(batch: int, steps: int) -> np.ndarray:
-    """uint64 (B, T): places of targets in the corpus."""
+    """uint64 (B, T): positions of targets in the corpus."""
     return (FIRST_POSITION + STRIDE * np.arange(batch)[:, None] + np.arange(steps)).astype(np.uint64)
 
 
-def head(layers: int = 1) -> np.ndarray:
+def header(layers: int = 1) -> np.ndarray:
     """See `functions`."""
     keys = draw(np.array([stream(SEED, DROPOUT, EPOCH)]), np.arange(layers + 1, dtype=np.uint64))
-    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_PLACE, *keys], np.uint64)
+    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_POSITION, *keys], np.uint64)
 
 
-def packed(inputs: np.ndarray, targets: np.ndarray, room: int = 0) -> np.ndarray:
-    """Of (B, T) words; what lies behind them belongs to nobody."""
+def packed(inputs: np.ndarray, targets: np.ndarray, capacity: int = 0) -> np.ndarray:
+    """(B, T) words as in `BatchArrays`; after them, values that nothing may read."""
     words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << np.uint64(32))
-    return np.concatenate([words.reshape(-1), np.full(max(0, room - words.size), 2**63, np.uint64)])
+    return np.concatenate([words.reshape(-1), np.full(max(0, capacity - words.size), 2**63, np.uint64)])
+
+
+def batch_arrays(gpu: Gpu, inputs: np.ndarray, targets: np.ndarray, capacity: int = 0) -> BatchArrays:
+    return BatchArrays(words=gpu.upload(packed(inputs, targets, capacity)), header=gpu.upload(header()))
 
 
 def by_rows(array: np.ndarray) -> np.ndarray:

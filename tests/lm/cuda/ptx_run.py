@@ -1,22 +1,23 @@
-"""The compiled code of all kernels, executed without a GPU by ptxsim: trainings and scorings against the reference.
+"""The compiled code of all kernels, run without a GPU by ptxsim: training and scoring against the reference.
 
     python -m tests.lm.cuda.ptx_run DIRECTORY [CASE ...]
 
-DIRECTORY has ptxsim.py. Each case runs under three schedules, which find what the others hide: all threads in lockstep,
-block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers that not all
-threads come to are errors. It takes about half an hour.
+DIRECTORY has ptxsim.py. Each case runs under three schedules, as each finds errors that the others hide: all threads in
+lockstep, block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers
+that not all threads reach are errors. It takes about half an hour.
 """
 
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.cuda.device import CudaDevice
-from neglm_cli.lm.cuda.gpu import KERNELS, Kernel, ptx
+from neglm_cli.lm.cuda.gpu import KERNELS, Grid, Kernel, ptx
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
@@ -35,11 +36,11 @@ RUNNING, AT_BARRIER, EXITED = 0, 1, 3  # states of a thread in ptxsim
 
 @dataclass(frozen=True)
 class Case:
-    """blocks: that can wait for each other; with none, each step is a launch. processors: with one, tiles are large."""
+    """blocks: that run at once; with 0, each step is a launch. multiprocessors: with one, tiles are large."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     blocks: int = 4
-    processors: int = 2
+    multiprocessors: int = 2
 
 
 CASES = {
@@ -51,20 +52,21 @@ CASES = {
     ),
     "softmax, adam": Case({"loss": "softmax", "optimizer": "adam", "lr": 0.01}, 3),
     "shared by a batch, large tiles": Case({"noise": "batch", "k": 9}, 5, 1),
-    "a word at more places than one block looks at": Case({"k": 40}),
+    "a word with more occurrences than a chunk": Case({"k": 40}),
 }
 
 
 def hasty(simulator: Any) -> Any:
-    """ptxsim lets no block go on from a barrier before all blocks are at one, so that it would not matter if they did
-    not wait for each other. Here each goes on as soon as its own threads are there."""
+    """A simulator whose blocks leave a barrier as soon as their own threads have arrived.
+
+    ptxsim holds every block until all of them are at a barrier, which hides a missing synchronization of blocks."""
 
     class Hasty(simulator.Sim):  # type: ignore[misc]
         def decode0(self, op: str, ops: list[str], text: str) -> tuple[Any, bool]:
             run, controls = super().decode0(op, ops, text)
 
-            def arrive(chosen: Any, lanes: np.ndarray, place: int) -> None:
-                run(chosen, lanes, place)
+            def arrive(chosen: Any, lanes: np.ndarray, at: int) -> None:
+                run(chosen, lanes, at)
                 for block in np.unique(self.blk[lanes]):
                     alive = (self.blk == block) & (self.state != EXITED)
                     if (self.state[alive] == AT_BARRIER).all():
@@ -77,7 +79,7 @@ def hasty(simulator: Any) -> Any:
 
 
 class First(np.random.Generator):
-    """Where ptxsim draws a thread, the first one: each block gets as far as it can before the next begins."""
+    """Chooses the first thread where ptxsim draws one: each block runs as far as it can before the next starts."""
 
     def choice(self, lanes: Any) -> Any:  # type: ignore[override]
         return lanes[0]
@@ -89,11 +91,11 @@ class Done:
 
 
 class PtxGpu:
-    """Does what `Gpu` does; arrays are NumPy's."""
+    """A substitute for `Gpu`; arrays are NumPy's."""
 
     def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
         self._simulator, self._case, self._schedule = simulator, case, schedule
-        self.processors = case.processors
+        self.multiprocessors = case.multiprocessors
         self.runs: Counter[str] = Counter()
 
     def zeros(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
@@ -121,18 +123,25 @@ class PtxGpu:
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         return self._case.blocks
 
-    def launch(self, kernel: Kernel, blocks: Any, *arguments: Any, shared: int = 0, threads: int = 0) -> None:
-        given = [
-            value if isinstance(value, np.ndarray) else np.dtype(str(of)).type(value)
-            for value, of in zip(arguments, kernel.types, strict=True)
-        ]
+    def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
+        grid = grid if isinstance(grid, Grid) else Grid(grid)
+        flat = list(flattened(kernel.ordered(arguments), kernel.types))
         options = self._schedule
         if kernel.cooperative and not options["coop"]:
             options = {"coop": True, "sched": "random", "seed": First(np.random.PCG64())}
-        grid = blocks if isinstance(blocks, tuple) else (blocks,)
-        size = (threads or kernel.threads,)
-        self._simulator.launch(code_of(kernel), grid, size, given, smem=shared, **options)
+        blocks = grid.blocks if isinstance(grid.blocks, tuple) else (grid.blocks,)
+        size = (grid.threads or kernel.threads,)
+        self._simulator.launch(code_of(kernel), blocks, size, flat, smem=grid.shared, **options)
         self.runs[kernel.name] += 1
+
+
+def flattened(values: Iterable[Any], types: Iterable[Any]) -> Iterator[Any]:
+    """Arrays, and scalars of their types, in the order of the compiled kernel's parameters."""
+    for value, of in zip(values, types, strict=True):
+        if isinstance(value, tuple):
+            yield from flattened(value, of.types)
+        else:
+            yield value if isinstance(value, np.ndarray) else np.dtype(str(of)).type(value)
 
 
 CODE: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The checks of `neglm doctor` on Numba's simulator, with sizes for its patience: prints what came of them as JSON.
+"""The checks of `neglm doctor` on Numba's simulator, at small sizes: prints the results as JSON.
 
 Run by test_checks.py with NUMBA_ENABLE_CUDASIM=1, in the first process of Numba's that is told so.
 """
@@ -7,52 +7,52 @@ import json
 from typing import Any
 
 from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_processor
-from neglm_cli.lm.cuda import checks, choice, network, training
+from neglm_cli.lm.cuda import checks, choice, losses, network
+from neglm_cli.lm.cuda.gemm import Extent, Gemm, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
-from neglm_cli.lm.cuda.product import Multiplier, Tiled
 from neglm_cli.lm.cuda.rates import rates
 from neglm_cli.settings.train_lm import Settings
 
 REAL = set(KERNELS)
 
-from tests.lm.cuda.executors import SMALL_PRODUCTS  # noqa: E402
+from tests.lm.cuda.executors import SMALL_GEMMS  # noqa: E402
 from tests.lm.cuda.turns import take_turns  # noqa: E402
 
-for name in set(KERNELS) - REAL:  # those of the simulator are none that a GPU must run
+for name in set(KERNELS) - REAL:  # those of the simulator are not for GPUs
     del KERNELS[name]
 
 SETTINGS = Settings(k=2, hidden=3, layers=1, embedding=2, dropout=0.3, init=0.5, init_output=0.5, batch=1, bptt=2)
 SIZES = checks.Sizes(
-    SETTINGS, words=7, many_words=9, large_batch=2, minibatches=1, scored=2, products=((5, 9, 9),)
+    SETTINGS, words=7, many_words=9, large_batch=2, minibatches=1, scored=2, products=(Extent(5, 9, 9),)
 )  # fmt: skip
 
 
 class AddsNothing:
-    def __init__(self, good: Multiplier) -> None:
+    def __init__(self, good: Gemm) -> None:
         self._good = good
 
-    def multiply(self, *arguments: Any) -> None:
-        form, a, b, c, m, n, k, _, *groups = arguments
-        self._good.multiply(form, a, b, c, m, n, k, False, *groups)
+    def matmul(self, *arguments: Any) -> None:
+        form, a, b, c, extent, _, *groups = arguments
+        self._good.matmul(form, a, b, c, extent, False, *groups)
 
 
 class TooLarge:
     """By a hundredth, in one form."""
 
-    def __init__(self, gpu: SimulatedGpu, good: Multiplier) -> None:
+    def __init__(self, gpu: SimulatedGpu, good: Gemm) -> None:
         self._gpu, self._good = gpu, good
 
-    def multiply(self, form: str, a: Any, b: Any, c: Any, *rest: Any, **options: Any) -> None:
-        self._good.multiply(form, a, b, c, *rest, **options)
-        if form == "outer":
+    def matmul(self, form: str, a: Any, b: Any, c: Any, *rest: Any, **options: Any) -> None:
+        self._good.matmul(form, a, b, c, *rest, **options)
+        if form == "tn":
             self._gpu.write(c.array, 1.01 * self._gpu.download(c.array))
 
 
-def broken(gpu: SimulatedGpu, good: Multiplier) -> list[Check]:
+def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
     """Checks that should find something."""
     adds_nothing = AddsNothing(good)
-    too_large = checks.maker(gpu, checks.Means(TooLarge(gpu, good)))
-    gpu.kernels_run.discard("gather")
+    too_large = checks.maker(gpu, checks.Kernels(TooLarge(gpu, good)))
+    gpu.kernels_run.discard("gather_gradients")
     return [
         checked("a kernel that no check has run", lambda: checks._every_kernel(gpu, SIZES)),
         checked("a product that adds nothing", lambda: checks._grouped(gpu, adds_nothing)),
@@ -63,12 +63,12 @@ def broken(gpu: SimulatedGpu, good: Multiplier) -> list[Check]:
 def main() -> None:
     take_turns()
     network.LARGE_BATCH = SIZES.large_batch
-    training.SCORES = 2 * 4  # softmax has a few words at a time
+    losses.SCORES = 2 * 4  # softmax has a few words at a time
     choice.REPEATS = 1
     del VARIANTS["neglm, Adagrad"]
     gpu = SimulatedGpu()
-    small = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
-    found = list(checks.all_checks(gpu, SIZES, means=checks.Means(small)))
+    small = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
+    found = list(checks.all_checks(gpu, SIZES, kernels=checks.Kernels(small)))
     run = sorted(gpu.kernels_run)
     print(
         json.dumps(
@@ -76,7 +76,7 @@ def main() -> None:
                 "checks": [shown(check) for check in found],
                 "kernels": sorted(KERNELS),
                 "run": run,
-                "rates": rates(gpu, SIZES.task(), lambda _: None, best=(2, 2, 2)),
+                "rates": rates(gpu, SIZES.task(), lambda _: None, best=Extent(2, 2, 2)),
                 "broken": [shown(check) for check in broken(gpu, small)],
             }
         )

@@ -1,7 +1,7 @@
-"""cuBLAS is asked for the right products, and used only if it gives them.
+"""cuBLAS gets the right calls, and is used only if its products are right.
 
-It is not here. What stands in for it does what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's
-memory: C = α·op(A)·op(B) + β·C, all matrices by columns, of which the next begins `ld` numbers further on.
+A substitute computes what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's memory:
+C = α·op(A)·op(B) + β·C, with column-major matrices whose columns start `ld` values apart.
 """
 
 import ctypes
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cuda import choice
-from neglm_cli.lm.cuda.blas import AS_IT_LIES, TRANSPOSED, Cublas, cublas_of
+from neglm_cli.lm.cuda.blas import NOT_TRANSPOSED, TRANSPOSED, Cublas, cublas_of
+from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED
-from neglm_cli.lm.cuda.product import Part, Tiled
 from tests.lm.cuda.executors import TurnTakingGpu
-from tests.lm.cuda.test_product import FORMS, SHAPES, Case
+from tests.lm.cuda.test_gemm import FORMS, SHAPES, Case
 
 
 class HostGpu:
@@ -65,7 +65,7 @@ class StandIn:
         stride_a: int, b: int, ldb: int, stride_b: int, beta: int, c: int, ldc: int, stride_c: int, batch_count: int,
     ) -> None:  # fmt: skip
         assert handle == 7
-        assert {transa, transb} <= {AS_IT_LIES, TRANSPOSED} == {0, 1}
+        assert {transa, transb} <= {NOT_TRANSPOSED, TRANSPOSED} == {0, 1}
         one, old = (float(numbers(address, 1)[0]) for address in (alpha, beta))
         for i in range(batch_count):
             first, second, result = a + 4 * i * stride_a, b + 4 * i * stride_b, c + 4 * i * stride_c
@@ -79,14 +79,14 @@ class StandIn:
 @pytest.mark.parametrize("form", FORMS)
 def test_odd_shapes(form: str, shape: tuple[int, int, int]) -> None:
     gpu: Any = HostGpu()
-    Case(form, *shape).check(gpu, Cublas(gpu, StandIn()), add=False)
+    Case(form, *shape).check(gpu, Cublas(gpu, StandIn()), accumulate=False)
     assert gpu.launches == 1
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_groups_and_sums(form: str) -> None:
     gpu: Any = HostGpu()
-    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, StandIn()), add=True)
+    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, StandIn()), accumulate=True)
 
 
 def test_its_work_is_in_order_with_ours() -> None:
@@ -96,33 +96,35 @@ def test_its_work_is_in_order_with_ours() -> None:
     assert module.stream == gpu.stream_handle
 
 
-class Exact(Tiled):
-    """By NumPy, on the simulator's arrays; `wrong` is added to what comes out."""
+class Exact(TiledGemm):
+    """Products by NumPy, on the simulator's arrays; `wrong` is added to them."""
 
     def __init__(self, gpu: Any, wrong: float = 0.0) -> None:
         super().__init__(gpu)
         self._wrong = wrong
 
-    def multiply(self, form: str, a: Part, b: Part, c: Part, m: int, n: int, k: int, *_: Any, **__: Any) -> None:
-        first, second = (self._gpu.download(part.array) for part in (a, b))
-        first, second = first.T if form == "outer" else first, second.T if form == "transposed" else second
+    def matmul(
+        self, form: str, a: MatrixView, b: MatrixView, c: MatrixView, extent: Extent, *_: Any, **__: Any
+    ) -> None:
+        first, second = (self._gpu.download(view.array) for view in (a, b))
+        first, second = first.T if form == "tn" else first, second.T if form == "nt" else second
         self._gpu.write(c.array, first @ second + np.float32(self._wrong))
 
 
-@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be there")
+@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be installed")
 class TestChoice:
-    """Between our kernels and a cuBLAS that is well, broken, wrong or slow."""
+    """Between our kernels and a cuBLAS that works, fails, is wrong or slow."""
 
     def chosen(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, faster: bool = True) -> tuple[Any, list[str]]:
         notes: list[str] = []
         gpu = TurnTakingGpu()
         monkeypatch.setattr(choice, "cublas_of", theirs)
-        monkeypatch.setattr(choice.Trial, "seconds", lambda _, who: float(isinstance(who, Exact) != faster))
-        return choice.multiplier_for(gpu, 5, 7, 3, notes.append), notes
+        monkeypatch.setattr(choice.Trial, "seconds", lambda _, gemm: float(isinstance(gemm, Exact) != faster))
+        return choice.choose_gemm(gpu, Extent(5, 7, 3), notes.append), notes
 
     def test_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, lambda gpu: None)
-        assert (type(chosen), notes) == (Tiled, [])
+        assert (type(chosen), notes) == (TiledGemm, [])
 
     def test_right_and_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, Exact)
@@ -130,12 +132,12 @@ class TestChoice:
 
     def test_right_but_slower(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, Exact, faster=False)
-        assert (type(chosen), notes) == (Tiled, [])
+        assert (type(chosen), notes) == (TiledGemm, [])
 
     @pytest.mark.parametrize("wrong", [0.01, np.nan, np.inf])
     def test_wrong(self, monkeypatch: pytest.MonkeyPatch, wrong: float) -> None:
         chosen, (note,) = self.chosen(monkeypatch, lambda gpu: Exact(gpu, wrong))
-        assert type(chosen) is Tiled
+        assert type(chosen) is TiledGemm
         assert "different products" in note
 
     def test_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +145,7 @@ class TestChoice:
             raise OSError("libcublas.so.13: cannot open shared object file")
 
         chosen, (note,) = self.chosen(monkeypatch, broken)
-        assert type(chosen) is Tiled
+        assert type(chosen) is TiledGemm
         assert note == "cuBLAS does not work and is not used: OSError: libcublas.so.13: cannot open shared object file"
 
 

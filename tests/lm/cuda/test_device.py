@@ -1,4 +1,4 @@
-"""A GPU trains and scores as the reference does, and as the CPU does; and one goes on where the other stopped."""
+"""A GPU trains and scores like the reference and the CPU, and either continues the other's training."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
-from neglm_cli.lm.cuda.product import Tiled
 from neglm_cli.lm.device import Device
 from neglm_cli.objective.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
-from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS, TurnTakingGpu
+from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
 from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
 from tests.lm.test_device import VARIANTS, WORDS, compare
 
@@ -27,9 +27,9 @@ def slow_but(quick: list[str], names: Iterable[str]) -> list[Any]:
 
 
 def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
-    multiplier = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
+    gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
     made = CudaDevice(
-        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, multiplier, SMALL_STEPS
+        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS
     )  # fmt: skip
     made.prepare_training()
     return made
@@ -42,13 +42,13 @@ def test_trains_and_scores_as_the_reference(gpu: Gpu, variant: str) -> None:
 
 
 class Crowded(TurnTakingGpu):
-    """Has no room for blocks that wait for each other, so that each step is a launch."""
+    """Cannot run cooperative kernels, so that each time step is a launch."""
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         return 0
 
 
-@pytest.mark.skipif(not IS_SIMULATED, reason="the GPU itself says how many blocks it has room for")
+@pytest.mark.skipif(not IS_SIMULATED, reason="the GPU itself says how many blocks it runs at once")
 @pytest.mark.parametrize("variant", slow_but(["reset"], ["reset", "neglm"]))
 def test_a_launch_for_each_step(variant: str) -> None:
     settings = replace(TINY, **VARIANTS[variant])
@@ -60,7 +60,7 @@ def test_a_launch_for_each_step(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", slow_but(["softmax"], ["softmax", "nce"]))
 def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neglm_cli.lm.cuda.training.SCORES", 300)  # that are held at once
+    monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 300)  # that are held at once
     settings = replace(TINY, **VARIANTS[variant])
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
@@ -70,7 +70,7 @@ def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.Mon
     [({}, 21), ({"noise": "step"}, 22), ({"layers": 1}, 15), ({"optimizer": "adam", "adam": "exact"}, 22)],
 )
 def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
-    """Each costs the host as much as hundreds of words cost the GPU."""
+    """A launch costs the host as much time as hundreds of words cost the GPU."""
     settings = replace(TINY, **changes)  # type: ignore[arg-type]
     trained = on_gpu(gpu, settings)
     trained.train(minibatch(settings, WORDS, 0)).result()
@@ -81,8 +81,8 @@ def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches:
 
 @pytest.mark.parametrize("variant", slow_but(["exact adam"], ["exact adam", "neglm", "adagrad", "adam, softmax"]))
 def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
-    """Ends where a training that stays on the CPU does; the state is in a minibatch's midst, in an epoch's, and behind
-    a minibatch that is shorter."""
+    """The result is that of a training that stays on the CPU. Devices change within an epoch, once after a minibatch
+    that is shorter."""
     settings = replace(TINY, **VARIANTS[variant])
 
     def train(trained: Device, numbers: range) -> None:

@@ -1,4 +1,4 @@
-"""Nothing that launched work still reads is overwritten, however late a GPU runs it."""
+"""Queued work never finds its input overwritten, however late a GPU runs it."""
 
 from dataclasses import replace
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED
-from neglm_cli.lm.cuda.product import Tiled
-from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS
+from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
 from tests.lm.cuda.late import LateGpu
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
@@ -22,8 +22,8 @@ MINIBATCHES = 6  # more than are staged at once
 @pytest.fixture(params=[False, True], ids=["late work", "late work and copies"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     gpu = LateGpu(monkeypatch, late_copies=request.param)
-    multiplier = Tiled(gpu, SMALL_PRODUCTS, SMALL_PRODUCTS)
-    return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, multiplier, SMALL_STEPS)
+    gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
+    return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS)
 
 
 def test_scoring(device: CudaDevice) -> None:
@@ -37,7 +37,7 @@ def test_scoring(device: CudaDevice) -> None:
 
 
 def test_training(device: CudaDevice) -> None:
-    """Results are asked for when all minibatches have been handed out."""
+    """Results are read when all minibatches have been queued."""
     device.prepare_training()
     expected = ReferenceTraining(TINY, WORDS)
     batches = [minibatch(TINY, WORDS, number) for number in range(MINIBATCHES)]

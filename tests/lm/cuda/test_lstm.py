@@ -1,4 +1,4 @@
-"""One layer, all steps, as the reference makes it: a launch for each step, or one for all."""
+"""One layer, all time steps, against the reference: with a launch for each step, or one for all."""
 
 from typing import Any
 
@@ -7,21 +7,24 @@ import pytest
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.gpu import Gpu
+from neglm_cli.lm.cuda.arrays import StepConfig
+from neglm_cli.lm.cuda.gemm import MatrixView
+from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
+from neglm_cli.lm.cuda.lstm import LayerArrays, OutputGradients, Tiling
 from tests.lm.cuda.executors import SMALL_STEPS
-from tests.lm.cuda.making import EPOCH, SEED, by_rows, head, packed, positions
+from tests.lm.cuda.making import EPOCH, SEED, batch_arrays, by_rows, positions
 
 END = 3
 INPUTS = 3
-NUMBER = 4  # bytes
+FLOAT_BYTES = 4
 MARK = -7777.0
 OUT_ROW = 2  # where a layer's output begins
-# rows, steps, units; rows at a time of the kernels that make all steps, slices of a sum, numbers of a part of it
+# rows, steps, units; of the persistent kernels: rows at once, slices of a sum, depth
 SHAPES = [(1, 1, 1, 4, 1, 1), (3, 4, 5, 4, 3, 2), (9, 3, 7, 8, 2, 3), (5, 2, 4, 4, 4, 16), (13, 2, 5, 12, 1, 4)]
 
 
 class Layer:
-    """Arrays of a layer on the GPU, and what the reference has in their place."""
+    """Arrays of a layer on the GPU, and those of the reference."""
 
     def __init__(self, gpu: Gpu, shape: tuple[int, ...], dropout: float, end: int) -> None:
         self.gpu, self.end = gpu, end
@@ -58,23 +61,26 @@ class Layer:
         wide = np.full((rows, units + 3), np.nan, np.float32)
         wide[:, :units] = by_rows(self.d_out)
         self.d_y = gpu.upload(wide)
-        text = (gpu.upload(packed(words, words)), gpu.upload(head()), 1, round(dropout * 65536), end)
-        self.there = (batch, steps, INPUTS, units, self.xh, self.weights, self.z, self.c, self.out, OUT_ROW, *text)
-        self.back = (batch, steps, INPUTS, units, self.weights, self.z, self.c, self.d_y, self.d_c, *text)
+        common = {
+            "layer": LayerArrays(1, INPUTS, units, self.xh, self.weights, self.z, self.c),
+            "batch": batch_arrays(gpu, words, words), "config": StepConfig(batch, steps, round(dropout * 65536), end),
+        }  # fmt: skip
+        self.forward: dict[str, Any] = {"out": MatrixView(self.out, OUT_ROW), **common}
+        self.backward: dict[str, Any] = {"gradients": OutputGradients(self.d_y, self.d_c), **common}
 
-    def one_step(self, kernel: Any, step: int, arguments: tuple[Any, ...]) -> None:
+    def one_step(self, kernel: Kernel, step: int, arguments: dict[str, Any]) -> None:
         blocks = -(-self.units // kernel.tile[1]), -(-self.batch // kernel.tile[0])
-        self.gpu.launch(kernel, blocks, step, *arguments)
+        self.gpu.launch(kernel, blocks, step=step, **arguments)
 
-    def all_steps(self, kernel: Any, step: int, arguments: tuple[Any, ...], own: int, columns: int) -> None:
+    def all_steps(self, kernel: Kernel, step: int, arguments: dict[str, Any], own: int, columns: int) -> None:
         """columns: sums of each unit."""
         inner = 4 * self.units // columns
         sums = self.slices * self.at_once * columns * own
-        shared = NUMBER * (columns * own * inner + max(self.depth * self.at_once, sums))
-        division = own, self.at_once, self.slices, self.depth
+        shared = FLOAT_BYTES * (columns * own * inner + max(self.depth * self.at_once, sums))
+        tiling = Tiling(own, self.at_once, self.slices, self.depth)
         threads = own * (self.at_once // lstm.ROWS) * self.slices + 1  # one more than have work
         blocks = -(-self.units // own)
-        self.gpu.launch(kernel, blocks, step, *arguments, *division, shared=shared, threads=threads)
+        self.gpu.launch(kernel, Grid(blocks, threads, shared), step=step, tiling=tiling, **arguments)
 
     def check_forward(self) -> None:
         """Gates, states and output; nothing beside the output is touched."""
@@ -93,7 +99,7 @@ class Layer:
         assert (out == MARK).all()
 
     def check_backward(self) -> None:
-        """Gradients of gates, by what products make of them."""
+        """Gradients of gates, by the products that follow."""
         gradient = self.model.like()
         reference.backward(self.model, self.inputs, self.activations, self.d_out, gradient, self.masks, self.state_mask)
         d_z, xh = self.gpu.download(self.z), self.gpu.download(self.xh)[: self.rows]
@@ -114,44 +120,44 @@ def how(request: pytest.FixtureRequest) -> tuple[float, int]:
 def test_a_launch_for_each_step(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
     layer = Layer(gpu, shape, *how)
     for step in range(layer.steps):
-        layer.one_step(SMALL_STEPS.forward, step, layer.there)
+        layer.one_step(SMALL_STEPS.forward, step, layer.forward)
     layer.check_forward()
     for step in reversed(range(layer.steps)):
-        layer.one_step(SMALL_STEPS.backward, step, layer.back)
+        layer.one_step(SMALL_STEPS.backward, step, layer.backward)
     layer.check_backward()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_launch_for_all_steps(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
     layer = Layer(gpu, shape, *how)
-    layer.all_steps(lstm.forward, 0, layer.there, layer.units, lstm.GATES)
+    layer.all_steps(lstm.forward, 0, layer.forward, layer.units, lstm.GATES)
     layer.check_forward()
-    layer.all_steps(lstm.backward, layer.steps - 1, layer.back, layer.units, 1)
+    layer.all_steps(lstm.backward, layer.steps - 1, layer.backward, layer.units, 1)
     layer.check_backward()
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:])
 @pytest.mark.parametrize("own", [1, 2, 3])
 def test_units_of_several_blocks(gpu: Gpu, shape: tuple[int, ...], own: int) -> None:
-    """Only the last step of each way: blocks of the simulator do not wait for each other."""
+    """Only the last step of each pass: blocks of the simulator do not synchronize."""
     layer = Layer(gpu, shape, 0.4, END)
     for step in range(layer.steps - 1):
-        layer.one_step(SMALL_STEPS.forward, step, layer.there)
-    layer.all_steps(lstm.forward, layer.steps - 1, layer.there, own, lstm.GATES)
+        layer.one_step(SMALL_STEPS.forward, step, layer.forward)
+    layer.all_steps(lstm.forward, layer.steps - 1, layer.forward, own, lstm.GATES)
     layer.check_forward()
     for step in range(layer.steps - 1, 0, -1):
-        layer.one_step(SMALL_STEPS.backward, step, layer.back)
-    layer.all_steps(lstm.backward, 0, layer.back, own, 1)
+        layer.one_step(SMALL_STEPS.backward, step, layer.backward)
+    layer.all_steps(lstm.backward, 0, layer.backward, own, 1)
     layer.check_backward()
 
 
 def test_steps_as_they_are_used(gpu: Gpu) -> None:
     """Tiles of the sizes that trainings have, with a little more than one of each."""
-    side = lstm.STEPS.forward.tile[1]
-    layer = Layer(gpu, (lstm.STEPS.forward.tile[0] + 2, 2, side + 3, 4, 1, 1), 0.4, END)
+    side = lstm.STEP_KERNELS.forward.tile[1]
+    layer = Layer(gpu, (lstm.STEP_KERNELS.forward.tile[0] + 2, 2, side + 3, 4, 1, 1), 0.4, END)
     for step in range(layer.steps):
-        layer.one_step(lstm.STEPS.forward, step, layer.there)
+        layer.one_step(lstm.STEP_KERNELS.forward, step, layer.forward)
     layer.check_forward()
     for step in reversed(range(layer.steps)):
-        layer.one_step(lstm.STEPS.backward, step, layer.back)
+        layer.one_step(lstm.STEP_KERNELS.backward, step, layer.backward)
     layer.check_backward()

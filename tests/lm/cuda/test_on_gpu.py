@@ -1,4 +1,4 @@
-"""What `neglm doctor` does on a GPU, at real sizes. Without a GPU there is nothing to be done."""
+"""The checks of `neglm doctor` on a GPU, at real sizes; skipped without one."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What `--device` tries on a GPU before it is used."""
+"""The checks of a GPU before `--device` uses it."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,23 +7,25 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.checks import Means
+from neglm_cli.lm.cuda.checks import Kernels
+from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.cuda.probe import trial_is_right
-from neglm_cli.lm.cuda.product import Part, Tiled
 from neglm_cli.lm.cuda.rehearsal import rehearse
 from neglm_cli.settings.train_lm import Settings
-from tests.lm.cuda.executors import SMALL_PRODUCTS, SMALL_STEPS
+from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
 from tests.lm.test_device import VARIANTS
 
-SMALL = (SMALL_PRODUCTS, SMALL_PRODUCTS)
+SMALL = (SMALL_GEMMS, SMALL_GEMMS)
 
 
-class Wrong(Tiled):
-    """C += A·B in place of C = A·B."""
+class Wrong(TiledGemm):
+    """Computes C += A·B instead of C = A·B."""
 
-    def multiply(self, form: str, a: Part, b: Part, c: Part, m: int, n: int, k: int, *_: Any, **options: Any) -> None:
-        super().multiply(form, a, b, c, m, n, k, **options | {"add": True})
+    def matmul(
+        self, form: str, a: MatrixView, b: MatrixView, c: MatrixView, extent: Extent, *_: Any, **options: Any
+    ) -> None:
+        super().matmul(form, a, b, c, extent, **options | {"accumulate": True})
 
 
 def test_the_trial(gpu: Gpu) -> None:
@@ -32,20 +34,20 @@ def test_the_trial(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize("variant", ["neglm", "softmax", "shared by a batch", "exact adam"])
 def test_a_rehearsal_passes(gpu: Gpu, variant: str) -> None:
-    rehearse(gpu, replace(Settings(), **VARIANTS[variant]), True, Means(Tiled(gpu, *SMALL), SMALL_STEPS))
+    rehearse(gpu, replace(Settings(), **VARIANTS[variant]), True, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
 
 
 def test_a_rehearsal_has_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("network", "rehearsal"):
         monkeypatch.setattr(f"neglm_cli.lm.cuda.{module}.LARGE_BATCH", 2)
     gpu.kernels_run.clear()
-    rehearse(gpu, Settings(batch=2), True, Means(Tiled(gpu, *SMALL), SMALL_STEPS))
+    rehearse(gpu, Settings(batch=2), True, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
     assert SMALL_STEPS.backward.name in gpu.kernels_run
     assert lstm.backward.name not in gpu.kernels_run
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_rehearsal_finds_wrong_numbers(gpu: Gpu, training: bool) -> None:
-    rehearse(gpu, Settings(), training, Means(Tiled(gpu, *SMALL), SMALL_STEPS))
+    rehearse(gpu, Settings(), training, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
     with pytest.raises(NeglmError, match="the GPU gives wrong numbers for a tiny model .*scores"):
-        rehearse(gpu, Settings(), training, Means(Wrong(gpu, *SMALL), SMALL_STEPS))
+        rehearse(gpu, Settings(), training, Kernels(Wrong(gpu, *SMALL), SMALL_STEPS))

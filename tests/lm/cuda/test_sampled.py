@@ -1,4 +1,4 @@
-"""Losses of negative sampling and their gradients, of rows with noise words of their own, and of rows that share."""
+"""Losses of negative sampling and their gradients, with noise words of each row, and with shared ones."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,9 @@ import pytest
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm import reference
 from neglm_cli.lm.cuda import sampled
-from neglm_cli.lm.cuda.gpu import Gpu, Kernel
+from neglm_cli.lm.cuda.arrays import StepConfig
+from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
+from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
 
 WORDS = 12
 SCALE = 0.25
@@ -22,33 +24,36 @@ def model_of(table: np.ndarray, width: int) -> reference.Model:
 
 
 def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: int) -> None:
-    """Of the last column of y and of the table, one is the bias; beside them lies what nobody reads."""
+    """The last column of the table is the bias, that of y is 1; NaN in all other columns must not be read."""
     random = np.random.default_rng(rows * k)
-    room = rows + 2
+    capacity = rows + 2
     table = np.full((2 * WORDS, width + 3), np.nan, np.float32)
     table[WORDS:, :width] = random.standard_normal((WORDS, width))
-    source = np.full((2 * room, width + 3), np.nan, np.float32)
-    source[room : room + rows, :width] = random.standard_normal((rows, width))
-    source[room : room + rows, width - 1] = 1
+    source = np.full((2 * capacity, width + 3), np.nan, np.float32)
+    source[capacity : capacity + rows, :width] = random.standard_normal((rows, width))
+    source[capacity : capacity + rows, width - 1] = 1
     offsets = random.standard_normal(WORDS).astype(np.float32)
     targets, noise = random.integers(0, WORDS, rows), random.integers(0, WORDS, (rows // group_rows, k))
-    row_of = np.full(2 * room + room * k, -1, np.int32)
-    row_of[room : room + rows] = WORDS + targets
-    row_of[2 * room : 2 * room + noise.size] = WORDS + noise.reshape(-1)
+    occurrence_row = np.full(2 * capacity + capacity * k, -1, np.int32)
+    occurrence_row[capacity : capacity + rows] = WORDS + targets
+    occurrence_row[2 * capacity : 2 * capacity + noise.size] = WORDS + noise.reshape(-1)
     factors, d_y, losses = (
-        gpu.upload(np.full(shape, MARK, np.float32)) for shape in (row_of.shape, (room, width + 3), room)
+        gpu.upload(np.full(shape, MARK, np.float32))
+        for shape in (occurrence_row.shape, (capacity, width + 3), capacity)
     )
-    at_once = kernel.tile[0]
+    block_rows = kernel.tile[0]
     gpu.launch(
-        kernel, rows // group_rows * -(-group_rows // at_once), gpu.upload(source), gpu.upload(table),
-        gpu.upload(offsets), gpu.upload(row_of), factors, d_y, losses, room, rows, group_rows, k, width, WORDS, SCALE,
-        shared=2 * at_once * width * 4,
+        kernel, Grid(rows // group_rows * -(-group_rows // block_rows), shared=2 * block_rows * width * 4),
+        layer=sampled.OutputLayer(gpu.upload(table), gpu.upload(offsets), width),
+        occurrence_row=gpu.upload(occurrence_row), terms=Terms(factors, gpu.upload(source)), d_y=d_y, losses=losses,
+        layout=OccurrenceLayout(occurrence_row.size, capacity, k, group_rows, int(group_rows > 1), WORDS, width),
+        config=StepConfig(rows, 1, loss_scale=SCALE),
     )  # fmt: skip
 
     model = model_of(table, width)
-    y = source[room : room + rows, : width - 1].astype(float)[:, None]
-    expected_d_y, expected_factors = np.full((room, width + 3), MARK), np.full(row_of.shape, MARK)
-    expected_losses = np.full(room, MARK)
+    y = source[capacity : capacity + rows, : width - 1].astype(float)[:, None]
+    expected_d_y, expected_factors = np.full((capacity, width + 3), MARK), np.full(occurrence_row.shape, MARK)
+    expected_losses = np.full(capacity, MARK)
     for row in range(rows):
         words = noise[row // group_rows]
         one, gradient = y[row : row + 1], model.like()
@@ -61,8 +66,8 @@ def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: i
         d_scores = SCALE * (reference.sigmoid(scores) - truth)
         expected_d_y[row, : width - 1] = d_one[0, 0]
         expected_d_y[row, width - 1] = d_scores @ model.bias[every]
-        expected_factors[2 * room + row * k : 2 * room + (row + 1) * k] = d_scores[:k]
-        expected_factors[room + row] = d_scores[k]
+        expected_factors[2 * capacity + row * k : 2 * capacity + (row + 1) * k] = d_scores[:k]
+        expected_factors[capacity + row] = d_scores[k]
     for found, expected in ((d_y, expected_d_y), (factors, expected_factors), (losses, expected_losses)):
         np.testing.assert_allclose(gpu.download(found), expected, rtol=1e-5, atol=1e-5)
 
@@ -79,11 +84,11 @@ def test_noise_words_that_rows_share(gpu: Gpu, case: tuple[int, int, int, int]) 
 
 @pytest.mark.parametrize("case", SHARED_CASES[:2])
 def test_one_row_in_a_block_of_those_that_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
-    """As of a model so large that there is no room for more."""
+    """As of a model whose rows fill the shared memory."""
     check(gpu, sampled.token_loss, *case)
 
 
-def test_what_a_block_has_room_for() -> None:
+def test_rows_that_fit_shared_memory() -> None:
     assert sampled.kernel_for(True, 1396) == (sampled.shared_loss, 32 * 1396)
     assert sampled.kernel_for(True, 1397) == (sampled.token_loss, 8 * 1397)
     assert sampled.kernel_for(False, 301) == (sampled.token_loss, 8 * 301)

@@ -1,8 +1,7 @@
-"""A schedule for Numba's simulator: the threads of a block take turns, from barrier to barrier, in an order that is
-drawn anew for each turn.
+"""A schedule for Numba's simulator: the threads of a block take turns, from barrier to barrier, in a random order.
 
-So a missing barrier gives wrong numbers, and the same ones in every run. A barrier that not all threads come to is an
-error. Nobody polls, which takes a tenth of the simulator's own time.
+So a missing barrier gives wrong numbers, and the same ones in every run. A barrier that not all threads reach is an
+error. Threads do not poll, so that it takes a tenth of the simulator's own time.
 """
 
 import random
@@ -17,11 +16,11 @@ END = -1
 
 
 class Turn(simulator.BlockThread):
-    """A thread that runs on its own until it comes to a barrier, and then waits."""
+    """A thread that runs alone until it reaches a barrier, and then waits."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.line = 0  # of the barrier it has come to
+        self.line = 0  # of the barrier it has reached
         self._go, self._done = threading.Lock(), threading.Lock()
         self._go.acquire()
         self._done.acquire()
@@ -75,5 +74,5 @@ class TurnTaking(simulator.BlockManager):
 
 
 def take_turns() -> None:
-    """From now on, in all launches of this process."""
+    """Install the schedule for all later launches of this process."""
     simulator.BlockManager = TurnTaking  # type: ignore[misc]

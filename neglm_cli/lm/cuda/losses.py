@@ -1,0 +1,141 @@
+"""The losses, each behind the same interface: compute losses and gradients from y, with the launches of its kernels.
+
+A loss leaves the loss of each row in `losses` and the gradient of y in d_y. Gradients of the output table are sparse
+(see `tables`) or, for the softmax, dense.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from neglm_cli.lm.cuda import sampled, softmax
+from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig, table_width
+from neglm_cli.lm.cuda.gemm import Extent, Gemm, Groups, MatrixView
+from neglm_cli.lm.cuda.gpu import Array, Gpu, Grid
+from neglm_cli.lm.cuda.network import Network
+from neglm_cli.lm.cuda.softmax import NormalizerBuffers, WordBlock
+from neglm_cli.lm.cuda.tables import TableGradients
+from neglm_cli.lm.parameters import Shape
+from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
+
+SCORES = 1 << 24  # that are held at once
+
+
+class Loss(Protocol):
+    losses: Array  # float32 (N,): of each row
+    dense_gradients: Array  # (V, W): of the output table; a single row unless `dense_size`
+    dense_size: int  # values of dense_gradients that count
+
+    def compute(self, table: Array, d_y: Array, batch: BatchArrays, config: StepConfig) -> None:
+        """Compute losses, the gradient of y, and what gradients of the output table are gathered from."""
+        ...
+
+
+def make_loss(network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> Loss:
+    """The loss of some rows of a batch. offsets: float32 (V,), added to training scores."""
+    kind = SoftmaxLoss if settings.mode == SOFTMAX else SampledLoss
+    return kind(network, tables, settings, offsets)
+
+
+# --- noise words ----------------------------------------------------------------------------------------
+
+
+class SampledLoss:
+    """Every row has noise words of its own, or groups of rows share them."""
+
+    dense_size = 0
+
+    def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
+        self._gpu, self._gemm, self._tables, self._offsets = network.gpu, network.gemm, tables, offsets
+        self._width = network.shape.hidden + 1
+        self._shared = settings.mode == SHARED
+        self._kernel, self._shared_bytes = sampled.kernel_for(self._shared, self._width)
+        capacity, k = tables.layout.capacity, settings.k
+        self._noise_factors = tables.terms.factors[2 * capacity :].reshape(capacity, k)
+        self.losses = self._gpu.zeros(capacity)
+        self.dense_gradients = self._gpu.zeros((1, table_width(network.shape)))
+
+    def compute(self, table: Array, d_y: Array, batch: BatchArrays, config: StepConfig) -> None:
+        layout, terms, width = self._tables.layout, self._tables.terms, self._width
+        group_rows = min(layout.group_rows, config.rows)
+        groups = config.rows // group_rows
+        blocks = groups * -(-group_rows // self._kernel.tile[0])
+        self._gpu.launch(
+            self._kernel, Grid(blocks, shared=self._shared_bytes),
+            layer=sampled.OutputLayer(table, self._offsets, width), occurrence_row=self._tables.occurrences.row,
+            terms=terms, d_y=d_y, losses=self.losses, layout=layout, config=config,
+        )  # fmt: skip
+        if self._shared:  # gradients of the noise rows, k for each group
+            y, noise = MatrixView(terms.source, layout.capacity), MatrixView(terms.source, 2 * layout.capacity)
+            self._gemm.matmul(
+                "tn", MatrixView(self._noise_factors), y, noise, Extent(layout.k, width, group_rows),
+                groups=Groups(groups, group_rows, group_rows, layout.k),
+            )  # fmt: skip
+
+
+# --- softmax --------------------------------------------------------------------------------------------
+
+
+class VocabularyScores:
+    """Scores of all words for some rows of y, a block of words at a time."""
+
+    def __init__(self, gpu: Gpu, gemm: Gemm, shape: Shape, rows: int) -> None:
+        self._gpu, self._gemm, self._shape = gpu, gemm, shape
+        self._at_once = min(shape.words, max(1, SCORES // rows))
+        self.scores = gpu.zeros((rows, self._at_once))
+        self.normalizers = NormalizerBuffers(gpu.zeros(rows), gpu.zeros(rows, np.float64), gpu.zeros(rows))
+
+    def blocks(self) -> list[WordBlock]:
+        words = self._shape.words
+        return [WordBlock(first, min(self._at_once, words - first)) for first in range(0, words, self._at_once)]
+
+    def compute(self, y: MatrixView, rows: int, table: Array, block: WordBlock) -> None:
+        """Compute the scores of a block, without offsets."""
+        output = MatrixView(table, self._shape.words + block.first)
+        extent = Extent(rows, block.size, self._shape.hidden + 1)
+        self._gemm.matmul("nt", y, output, MatrixView(self.scores), extent)
+
+    def normalize(self, y: MatrixView, rows: int, table: Array, offsets: Array, words: Array) -> None:
+        """Compute the normalizers and the scores of targets, for the first rows of y. words: see `BatchArrays`."""
+        for block in self.blocks():
+            self.compute(y, rows, table, block)
+            self._gpu.launch(
+                softmax.log_normalizers, rows, scores=self.scores, offsets=offsets, words=words,
+                normalizers=self.normalizers, block=block,
+            )  # fmt: skip
+
+    def log_z(self, rows: int) -> np.ndarray:
+        highest, sums = (self._gpu.download(array)[:rows] for array in self.normalizers[:2])
+        return np.asarray(highest + np.log(sums))
+
+
+class SoftmaxLoss:
+    """All words of the vocabulary."""
+
+    def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
+        gpu, shape, capacity = network.gpu, network.shape, tables.layout.capacity
+        self._gpu, self._gemm, self._shape = gpu, network.gemm, shape
+        self._y, self._offsets = MatrixView(tables.terms.source, capacity), offsets
+        self.losses = gpu.zeros(capacity)
+        self._scores = VocabularyScores(gpu, network.gemm, shape, capacity)
+        self.dense_gradients = gpu.zeros((shape.words, table_width(shape)))
+        self.dense_size = self.dense_gradients.size
+
+    def compute(self, table: Array, d_y: Array, batch: BatchArrays, config: StepConfig) -> None:
+        y, rows, width = self._y, config.rows, self._shape.hidden + 1
+        self._scores.normalize(y, rows, table, self._offsets, batch.words)
+        scores, blocks = MatrixView(self._scores.scores), self._scores.blocks()
+        for block in blocks:
+            if len(blocks) > 1:
+                self._scores.compute(y, rows, table, block)
+            self._gpu.launch(
+                softmax.softmax_gradients, rows, scores=scores.array, offsets=self._offsets, words=batch.words,
+                normalizers=self._scores.normalizers, losses=self.losses, block=block,
+                with_offsets=int(len(blocks) == 1), scale=config.loss_scale,
+            )  # fmt: skip
+            gradients = MatrixView(self.dense_gradients, block.first)
+            self._gemm.matmul("tn", scores, y, gradients, Extent(block.size, width, rows))
+            output = MatrixView(table, self._shape.words + block.first)
+            self._gemm.matmul(
+                "nn", scores, output, MatrixView(d_y), Extent(rows, width, block.size), accumulate=block.first > 0
+            )

@@ -1,0 +1,173 @@
+"""The optimizers; the mathematics is in `lm.cpu.optimizer`. The norm that gradients are clipped by stays on the GPU."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import float64
+
+from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
+from neglm_cli.lm.cuda.functions import ONE, inlined
+from neglm_cli.lm.cuda.gpu import Double, Doubles, Float, Floats, Ids, Int, cuda, kernel
+from neglm_cli.lm.cuda.tables import ROWS
+from neglm_cli.lm.optimizers import ADAGRAD, ADAM, BETA1, BETA2, EPSILON, FORGOTTEN, SGD
+
+THREADS = 256  # at most, and a power of 2
+LOSS, NORM = range(2)  # of a minibatch's result
+
+
+class Reduction(NamedTuple):
+    """Buffers for the sums of a minibatch."""
+
+    partial: Doubles  # (2·blocks,)
+    ticket: Ids  # (1,): how many blocks are done; 0 between launches
+    result: Doubles  # (2,): the loss, and the norm of the gradient
+
+
+class Update(NamedTuple):
+    """One step of the optimizer."""
+
+    kind: Int  # of optimizer
+    step: Int  # from 1 on
+    rate: Float  # that of this step, with Adam's bias correction
+    clip: Float
+
+
+@kernel(threads=THREADS)
+def loss_and_gradient_norm(
+    layers: Floats, sparse: SparseGradients, dense: Floats, losses: Floats, reduction: Reduction, rows: Int,
+    dense_size: Int,
+) -> None:  # fmt: skip
+    """Sum the losses of all rows, and compute the norm of the whole gradient.
+
+    dense: a gradient of the output table, of which the first `dense_size` values count. Blocks write partial sums; the
+    last block to finish adds them up.
+    """
+    partial, ticket, result = reduction
+    values = sparse.values
+    squares = cuda.shared.array(THREADS, float64)
+    totals = cuda.shared.array(THREADS, float64)
+    thread, threads, block, blocks = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockIdx.x, cuda.gridDim.x
+    first, step = cuda.grid(1), cuda.gridsize(1)
+    square = total = float64(0)
+    for i in range(first, layers.size, step):
+        square += layers[i] * layers[i]
+    for i in range(first, dense_size, step):
+        square += dense[i] * dense[i]
+    for slot in range(block, sparse.counts[ROWS], blocks):
+        for column in range(thread, values.shape[1], threads):
+            square += values[slot, column] * values[slot, column]
+    for row in range(first, rows, step):
+        total += losses[row]
+    squares[thread] = square
+    totals[thread] = total
+    cuda.syncthreads()
+    width = threads // 2
+    while width > 0:
+        if thread < width:
+            squares[thread] += squares[thread + width]
+            totals[thread] += totals[thread + width]
+        cuda.syncthreads()
+        width //= 2
+    if thread == 0:
+        partial[2 * block] = squares[0]
+        partial[2 * block + 1] = totals[0]
+        cuda.threadfence()
+        if cuda.atomic.add(ticket, 0, 1) == blocks - 1:
+            cuda.threadfence()
+            square = total = float64(0)
+            for other in range(blocks):
+                square += partial[2 * other]
+                total += partial[2 * other + 1]
+            result[LOSS] = total
+            result[NORM] = math.sqrt(square)
+            ticket[0] = 0
+
+
+@inlined
+def _update(moments, at, g, update):
+    """Update one parameter; g: its gradient, clipped."""
+    p, m, v = moments
+    if update.kind == SGD:
+        p[at] -= update.rate * g
+    elif update.kind == ADAGRAD:
+        v[at] += g * g
+        p[at] -= update.rate * g / (math.sqrt(v[at]) + EPSILON)
+    else:
+        m[at] = BETA1 * m[at] + (ONE - BETA1) * g
+        v[at] = BETA2 * v[at] + (ONE - BETA2) * g * g
+        p[at] -= update.rate * m[at] / (math.sqrt(v[at]) + EPSILON)
+
+
+@inlined
+def _clip_scale(result, clip):
+    """The factor of gradients that clips them; 0 if the norm is NaN or infinite."""
+    norm = result[NORM]
+    if not math.isfinite(norm):
+        return np.float32(0)
+    return np.float32(clip / norm) if norm > clip else ONE
+
+
+@kernel(threads=THREADS)
+def update_range(moments: Moments, gradients: Floats, update: Update, result: Doubles, first: Int, count: Int) -> None:
+    """Update `count` parameters; gradients[i] is that of parameter first + i."""
+    scale = _clip_scale(result, update.clip)
+    if scale == 0:
+        return
+    for i in range(cuda.grid(1), count, cuda.gridsize(1)):
+        _update(moments, first + i, scale * gradients[i], update)
+
+
+@kernel(threads=128)
+def update_rows(
+    moments: Moments, sparse: SparseGradients, row_counts: Ids, last_update_step: Ids, update: Update, result: Doubles
+) -> None:
+    """Update rows of the table, a block for each. Adam keeps the step of each row's last update.
+
+    row_counts: `RowIndex.counts`, which goes back to 0 here.
+    """
+    rows, counts, values = sparse
+    scale, width = _clip_scale(result, update.clip), values.shape[1]
+    for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
+        row = rows[slot]
+        if scale != 0:
+            for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+                _update(moments, np.int64(row) * width + column, scale * values[slot, column], update)
+        if cuda.threadIdx.x == 0:
+            row_counts[row] = 0
+            if update.kind == ADAM:
+                last_update_step[row] = update.step
+
+
+@kernel(threads=128)
+def flush_lazy_updates(
+    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, rate: Double
+) -> None:
+    """Apply the updates of Adam that rows have skipped before `step`: see `lm.cpu.optimizer.flush_lazy_updates`.
+
+    width: of rows. rows, counts: as of `SparseGradients`.
+    """
+    p, m, v = moments
+    for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
+        row = rows[slot]
+        last = np.int64(last_update_step[row])
+        skipped = step - 1 - last
+        if last > 0 and skipped > 0:
+            for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+                at = np.int64(row) * width + column
+                mean, square, value = m[at], v[at], p[at]
+                first, second = float64(BETA1) ** last, float64(BETA2) ** last
+                for _ in range(min(skipped, FORGOTTEN)):  # type: ignore[call-overload]
+                    first *= float64(BETA1)
+                    second *= float64(BETA2)
+                    mean *= BETA1
+                    square *= BETA2
+                    rate_s = np.float32(rate * math.sqrt(1 - second) / (1 - first))
+                    value -= rate_s * mean / (math.sqrt(square) + EPSILON)
+                if skipped > FORGOTTEN:
+                    mean *= BETA1 ** np.float32(skipped - FORGOTTEN)
+                    square *= BETA2 ** np.float32(skipped - FORGOTTEN)
+                m[at], v[at], p[at] = mean, square, value
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0 and last > 0 and skipped > 0:
+            last_update_step[row] = step - 1

@@ -1,0 +1,274 @@
+"""The two tables of word vectors: lookup with dropout, and sparse gradients of the rows that a minibatch touches.
+
+The tables are one array (2V, W): word w has row w as an input, row V + w as an output. The occurrences of words in a
+minibatch are one list, too: inputs from 0, targets from N on, noise words from 2N on, where N is the number of rows of
+the largest minibatch. Every occurrence adds factor · source row to the gradient of its table row; the rows of `source`
+(2N + shared noise words, W) are gradients of the network's input from 0, its output y from N on, and gradients of
+shared noise words from 2N on.
+
+The gradient of a frequent word is computed by several blocks, CHUNK occurrences by each.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import int32
+
+from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, table_width
+from neglm_cli.lm.cuda.functions import (
+    NOISE_KEY,
+    NOISE_POSITION,
+    ONE,
+    ZERO,
+    dropout_mask,
+    inlined,
+    input_word,
+    position,
+    state_mask,
+    target_word,
+)
+from neglm_cli.lm.cuda.gpu import Array, Bits, Floats, Gpu, Ids, Int, Matrix, blocks_for, cuda, kernel
+from neglm_cli.lm.parameters import Shape
+from neglm_cli.objective.noise import draw_word
+from neglm_cli.objective.random import draw
+from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
+
+CHUNK = 64
+SCAN_THREADS = 256
+ROWS, CHUNKS = range(2)  # of `SparseGradients.counts`
+
+
+class OccurrenceLayout(NamedTuple):
+    """Which occurrences a minibatch has, and where."""
+
+    total: Int  # occurrences of the largest minibatch
+    capacity: Int  # N
+    k: Int  # noise words of a group
+    group_rows: Int  # rows that share noise words
+    shared: Int  # 1 if rows share noise words, else 0
+    words: Int  # V
+    embedding: Int  # D
+
+
+class Occurrences(NamedTuple):
+    """The occurrences of words, int32 (occurrences,) each."""
+
+    row: Ids  # of the table; -1 if a shorter minibatch lacks the occurrence
+    rank: Ids  # how many occurrences of the same row were listed before
+    order: Ids  # all occurrences of one row after the other
+
+
+class RowIndex(NamedTuple):
+    """What is known of each row of the table, int32 (2V,)."""
+
+    counts: Ids  # of its occurrences; zeros between minibatches
+    slot: Ids  # its index in `SparseGradients.rows`
+
+
+class Chunks(NamedTuple):
+    """Where the occurrences of rows, and the chunks of them, start in `Occurrences.order`."""
+
+    row_start: Ids  # of each slot
+    slot: Ids  # of each chunk
+    start: Ids  # of each chunk
+
+
+class Terms(NamedTuple):
+    """What occurrences add to gradients: factor · source row."""
+
+    factors: Floats  # (occurrences,); noise words have (N, k) of them, even if they are shared
+    source: Matrix  # (·, W)
+
+
+@inlined
+def _noise_word(alias_table, occurrence, layout, batch, config):
+    """Draw the noise word of an occurrence; -1 if the minibatch lacks it."""
+    number = occurrence - 2 * layout.capacity
+    group, i = number // layout.k, number % layout.k
+    if group * layout.group_rows >= config.batch * config.steps:
+        return np.int64(-1)
+    if not layout.shared:
+        key = draw(batch.header[NOISE_KEY], position(batch, config, group))
+    else:
+        key = draw(batch.header[NOISE_KEY], batch.header[NOISE_POSITION] + np.uint64(group))
+    return np.int64(draw_word(alias_table, draw(key, np.uint64(i))))
+
+
+@kernel(threads=256)
+def list_occurrences(
+    batch: BatchArrays, config: StepConfig, alias_table: Bits, layout: OccurrenceLayout, occurrences: Occurrences,
+    index: RowIndex, rows: Ids, tally: Ids,
+) -> None:  # fmt: skip
+    """Draw noise words, and find the distinct rows of all occurrences. tally[0]: how many; 0 before."""
+    capacity, number = layout.capacity, config.batch * config.steps
+    for occurrence in range(cuda.grid(1), layout.total, cuda.gridsize(1)):
+        row = np.int64(-1)
+        if occurrence < capacity:
+            if occurrence < number:
+                row = input_word(batch.words, occurrence)
+        elif occurrence < 2 * capacity:
+            if occurrence - capacity < number:
+                row = layout.words + target_word(batch.words, occurrence - capacity)
+        else:
+            row = _noise_word(alias_table, occurrence, layout, batch, config)
+            if row >= 0:
+                row += layout.words
+        occurrences.row[occurrence] = row
+        if row >= 0:
+            before = cuda.atomic.add(index.counts, row, 1)
+            occurrences.rank[occurrence] = before
+            if before == 0:
+                slot = cuda.atomic.add(tally, 0, 1)
+                rows[slot] = row
+                index.slot[row] = slot
+
+
+@kernel(threads=SCAN_THREADS)
+def scan_rows(tally: Ids, row_counts: Ids, rows: Ids, counts: Ids, chunks: Chunks) -> None:
+    """Compute where the occurrences of each row and its chunks start, in a single block. row_counts: `RowIndex.counts`;
+    counts: as of `SparseGradients`."""
+    occurrence_sums = cuda.shared.array(SCAN_THREADS, int32)
+    chunk_sums = cuda.shared.array(SCAN_THREADS, int32)
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    total = tally[0]
+    each = -(-total // threads)
+    first, last = min(thread * each, total), min((thread + 1) * each, total)
+    start = chunk = 0
+    for slot in range(first, last):
+        count = row_counts[rows[slot]]
+        start += count
+        chunk += -(-count // CHUNK)
+    occurrence_sums[thread] = start
+    chunk_sums[thread] = chunk
+    cuda.syncthreads()
+    if thread == 0:
+        start = chunk = 0
+        for other in range(threads):
+            start, occurrence_sums[other] = start + occurrence_sums[other], start
+            chunk, chunk_sums[other] = chunk + chunk_sums[other], chunk
+        counts[ROWS], counts[CHUNKS] = total, chunk
+        tally[0] = 0
+    cuda.syncthreads()
+    start, chunk = occurrence_sums[thread], chunk_sums[thread]
+    for slot in range(first, last):
+        count = row_counts[rows[slot]]
+        chunks.row_start[slot] = start
+        for done in range(0, count, CHUNK):
+            chunks.slot[chunk] = slot
+            chunks.start[chunk] = start + done
+            chunk += 1
+        start += count
+
+
+@kernel(threads=256)
+def order_occurrences(occurrences: Occurrences, index: RowIndex, row_start: Ids, values: Matrix, total: Int) -> None:
+    """Order occurrences by row, and zero the gradients that several chunks add to."""
+    for occurrence in range(cuda.grid(1), total, cuda.gridsize(1)):
+        row, rank = occurrences.row[occurrence], occurrences.rank[occurrence]
+        if row >= 0:
+            slot = index.slot[row]
+            occurrences.order[row_start[slot] + rank] = occurrence
+            if rank == 0 and index.counts[row] > CHUNK:
+                for column in range(values.shape[1]):
+                    values[slot, column] = ZERO
+
+
+@kernel(threads=128)
+def lookup(table: Matrix, batch: BatchArrays, config: StepConfig, x: Matrix, width: Int) -> None:
+    """Copy rows of the embedding to the first `width` columns of x, with dropout; a block has one row."""
+    row = cuda.blockIdx.x
+    word = input_word(batch.words, row)
+    for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+        x[row, unit] = table[word, unit] * dropout_mask(batch, config, 0, row, unit)
+
+
+@kernel(threads=128)
+def carry_states(xh: Matrix, c: Matrix, batch: BatchArrays, config: StepConfig, last_rows: Int, inputs: Int) -> None:
+    """Copy the states after the last minibatch's rows to the first rows, or zeros where the state is reset."""
+    b = cuda.blockIdx.x
+    mask = state_mask(batch, config, b)
+    for unit in range(cuda.threadIdx.x, c.shape[1], cuda.blockDim.x):
+        xh[b, inputs + 1 + unit] = mask * xh[last_rows + b, inputs + 1 + unit]
+        c[b, unit] = mask * c[last_rows + b, unit]
+
+
+@kernel(threads=128)
+def gather_gradients(
+    gradients: SparseGradients, row_counts: Ids, chunks: Chunks, order: Ids, terms: Terms, layout: OccurrenceLayout,
+    batch: BatchArrays, config: StepConfig,
+) -> None:  # fmt: skip
+    """Sum the terms of each row's occurrences. Inputs have dropout instead of a factor."""
+    factors, source = terms
+    capacity, values = layout.capacity, gradients.values
+    for chunk in range(cuda.blockIdx.x, gradients.counts[CHUNKS], cuda.gridDim.x):
+        slot, first = chunks.slot[chunk], chunks.start[chunk]
+        count = row_counts[gradients.rows[slot]]
+        last = min(first + CHUNK, chunks.row_start[slot] + count)
+        for column in range(cuda.threadIdx.x, values.shape[1], cuda.blockDim.x):
+            total = ZERO
+            for at in range(first, last):
+                occurrence = order[at]
+                if occurrence < capacity:
+                    if column < layout.embedding:
+                        total += source[occurrence, column] * dropout_mask(batch, config, 0, occurrence, column)
+                elif occurrence < 2 * capacity:
+                    total += factors[occurrence] * source[occurrence, column]
+                elif layout.shared:
+                    total += ONE * source[occurrence, column]
+                else:
+                    total += factors[occurrence] * source[capacity + (occurrence - 2 * capacity) // layout.k, column]
+            if count > CHUNK:
+                cuda.atomic.add(values, (slot, column), total)
+            else:
+                values[slot, column] = total
+
+
+class TableGradients:
+    """The sparse gradients of both tables in a training, and the launches that compute them."""
+
+    def __init__(self, gpu: Gpu, shape: Shape, settings: Settings, bias: float) -> None:
+        """bias: what the rows of y end with."""
+        self._gpu = gpu
+        capacity, width = settings.batch * settings.bptt, table_width(shape)
+        sampled, shared = settings.mode != SOFTMAX, settings.mode == SHARED
+        noise_words = capacity // settings.group_rows * settings.k if sampled else 0
+        total = 2 * capacity + noise_words if sampled else capacity
+        self.layout = OccurrenceLayout(
+            total, capacity, settings.k, settings.group_rows, int(shared), shape.words, shape.embedding
+        )  # fmt: skip
+        most = self.most_rows = min(total, 2 * shape.words)
+        self.occurrences = Occurrences(*(gpu.zeros(total, np.int32) for _ in Occurrences._fields))
+        self.index = RowIndex(*(gpu.zeros(2 * shape.words, np.int32) for _ in RowIndex._fields))
+        chunks = most + total // CHUNK
+        self._chunks = Chunks(*(gpu.zeros(size, np.int32) for size in (most, chunks, chunks)))
+        self._tally = gpu.zeros(1, np.int32)
+        values = gpu.zeros((most + 1, width))  # the last row stays zero
+        self.gradients = SparseGradients(gpu.zeros(most, np.int32), gpu.zeros(2, np.int32), values)
+        source = np.zeros((2 * capacity + (noise_words if shared else 0), width), np.float32)
+        source[capacity : 2 * capacity, shape.hidden] = bias
+        factors = gpu.zeros(2 * capacity + (capacity * settings.k if sampled else 0))
+        self.terms = Terms(factors, gpu.upload(source))
+
+    def find_rows(self, batch: BatchArrays, config: StepConfig, alias_table: Array) -> None:
+        """Draw noise words, and find the rows that a minibatch touches, with their occurrences."""
+        gpu, (rows, counts, values), total = self._gpu, self.gradients, self.layout.total
+        blocks = blocks_for(gpu, -(-total // list_occurrences.threads))
+        gpu.launch(
+            list_occurrences, blocks, batch=batch, config=config, alias_table=alias_table, layout=self.layout,
+            occurrences=self.occurrences, index=self.index, rows=rows, tally=self._tally,
+        )  # fmt: skip
+        gpu.launch(
+            scan_rows, 1, tally=self._tally, row_counts=self.index.counts, rows=rows, counts=counts, chunks=self._chunks
+        )
+        gpu.launch(
+            order_occurrences, blocks, occurrences=self.occurrences, index=self.index,
+            row_start=self._chunks.row_start, values=values, total=total,
+        )  # fmt: skip
+
+    def gather(self, batch: BatchArrays, config: StepConfig) -> None:
+        """Sum the gradients of these rows."""
+        self._gpu.launch(
+            gather_gradients, blocks_for(self._gpu, self.layout.total), gradients=self.gradients,
+            row_counts=self.index.counts, chunks=self._chunks, order=self.occurrences.order, terms=self.terms,
+            layout=self.layout, batch=batch, config=config,
+        )  # fmt: skip
