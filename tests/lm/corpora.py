@@ -1,4 +1,4 @@
-"""Corpora in memory."""
+"""In-memory corpora."""
 
 from neglm_cli.text.held import Held as Words
 

@@ -1,4 +1,4 @@
-"""The memory that is announced is the memory that is allocated."""
+"""Memory estimates match the memory that is allocated."""
 
 import resource
 import tracemalloc
@@ -35,7 +35,7 @@ def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
 
 
 def test_counting_takes_no_memory() -> None:
-    """Tables of 6 GB; what is taken is for the counts of words and the alias table."""
+    """The tables have 6 GB; only word counts and the alias table are allocated."""
     shape, settings = Shape(1_000_000, 700, 800, 1), Settings(embedding=700, hidden=800, layers=1, k=2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     announced = footprint(shape, settings, np.ones(shape.words))

@@ -1,4 +1,4 @@
-"""A text in stretches, one for each process, is read as one."""
+"""A text divided into segments, one per rank, scores as a whole."""
 
 from itertools import pairwise
 
@@ -49,7 +49,7 @@ def test_stretches_add_up(words: list[int], parts: int, at_once: int, whole_line
 
 
 def test_all_finish_at_the_same_time() -> None:
-    """Where reading takes most of the time, the first stretch is nearly the whole text; else they are nearly equal."""
+    """If the LSTM dominates, the first segment is nearly the whole text; otherwise, segments are nearly equal."""
     slow, fast = Shape(10, 500, 500, 3), Shape(1_000_000, 100, 100, 1)
     assert borders(1000, slow, 2)[1] > 950
     assert borders(1000, fast, 4) == pytest.approx([0, 250, 500, 750, 1000], abs=3)

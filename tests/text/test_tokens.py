@@ -8,7 +8,7 @@ from tests.text.reference import sentences, texts
 
 
 def split_all(text: bytes, room: int) -> list[list[bytes]]:
-    """All lines of a text that ends with a newline, through arrays of this size."""
+    """Split a text that ends with a newline into lines, with arrays of this size."""
     array = padded(text)
     starts, ends, line_ends = np.empty((3, room), np.int64)
     lines: list[list[bytes]] = [[]]
