@@ -1,4 +1,4 @@
-"""`neglm export`: correct files, or one sentence and no change."""
+"""`neglm export`: the right files, or one sentence and nothing changed."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ OLD = b"an old file"
 
 @pytest.fixture
 def vectors(workplace: Path) -> Vectors:
-    """Two words, and contexts, one of which contains a space."""
+    """Two words, and contexts of which one has a blank in it."""
     words = Alphabet.of([b"a", b"b"], np.array([3, 5]))
     contexts = Alphabet.of([b"x y", b"z"], np.array([4, 4]))
     matrices = np.array([[[3, 4], [0.1, -2]], [[5, 6], [7, 8]]], np.float32)
@@ -31,7 +31,7 @@ def vectors(workplace: Path) -> Vectors:
 
 
 def refused(neglm: Neglm, *arguments: str, code: int = 1) -> str:
-    """Return the error message; existing files must be untouched, with none added."""
+    """The sentence; whatever is there must be untouched and nothing added."""
     before = {name: Path(name).read_bytes() for name in os.listdir() if os.path.isfile(name)}
     sentence = one_sentence(neglm("export", *arguments, code=code).stderr)
     assert {name: Path(name).read_bytes() for name in os.listdir() if os.path.isfile(name)} == before
@@ -143,7 +143,7 @@ def test_places_that_cannot_be_written(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def limited_files() -> None:
-    """Limit the size of files, which acts like a full disk."""
+    """A limit on the size of files, which acts like a disk that gets full."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
@@ -153,10 +153,10 @@ def limited_files() -> None:
     [("out.txt", None), ("out.bin.gz", None), ("out.npy", "out.words.txt"), ("out.tsv", "out.metadata.tsv")],
 )
 def test_a_disk_that_gets_full(neglm: Neglm, workplace: Path, name: str, other: str | None) -> None:
-    """Both files of a format stay unchanged, even the one that would have fit."""
+    """Both files of a form stay as they were, the one that had room as well."""
     random = np.random.default_rng(1).standard_normal((1000, 100))
     vectors_of([b"word%d" % i for i in range(1000)], random).save("vectors.safetensors")
-    neglm("export", "-o", name)  # compile kernels first, which also writes files
+    neglm("export", "-o", name)  # kernels are compiled, which writes files too
     files = [file for file in (name, other) if file]
     for file in files:
         Path(file).write_bytes(OLD)

@@ -1,4 +1,4 @@
-"""In-memory corpora."""
+"""Corpora in memory."""
 
 from neglm_cli.text.held import Held as Words
 

@@ -1,4 +1,4 @@
-"""Reading pairs: compared with a reference in plain Python, and every kind of bad line."""
+"""Reading pairs: against a reference in plain Python, and every line that is wrong."""
 
 import bz2
 import gzip
@@ -69,7 +69,7 @@ def test_as_the_reference_reads(
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_many_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]) -> None:
-    """Blocks end anywhere, cells are merged in between, and one line spans several blocks."""
+    """Blocks end anywhere, cells are added up in between, and one line is longer than several blocks."""
     monkeypatch.setattr(source_module, "BLOCK", 1000)
     monkeypatch.setattr(pair_lines, "FEWEST_CELLS", 50)
     monkeypatch.setattr(pair_lines, "LINES", 7)

@@ -1,4 +1,4 @@
-"""Sums over the rows of a batch are bit-identical for any number of ranks that share them."""
+"""Sums over the rows of a batch: the same bits, however many processes share them."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ INPUTS = 7
 
 
 def summed(a: np.ndarray, b: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """Compute Aᵀ·B of A (steps, batch, INPUTS) and B (steps, batch, PANEL)."""
+    """The product of A (steps, batch, INPUTS), transposed, and B (steps, batch, PANEL)."""
     steps, batch = a.shape[:2]
     c, scratch = np.empty((INPUTS, PANEL), np.float32), np.empty(2 * INPUTS * PANEL, np.float32)
     matmul_transposed(
@@ -38,7 +38,7 @@ def test_one_two_and_four_processes_get_the_same_bits(batch: int, processes: int
         for rank, (first, last) in enumerate(pairwise(starts))
     ]
     np.testing.assert_array_equal(add_in_pairs(np.array(each)), one)
-    assert (one != summed(a, b, np.array([0, batch]))).any()  # a different order gives different bits
+    assert (one != summed(a, b, np.array([0, batch]))).any()  # another order has other bits
 
 
 @given(st.integers(1, 100), st.integers(1, 9))
@@ -54,6 +54,6 @@ def test_every_row_has_a_part(batch: int, processes: int) -> None:
 
 @given(st.integers(1, 20))
 def test_pairs_of_pairs(count: int) -> None:
-    """In a sum of 1, 10, 100, …, every term counts exactly once."""
+    """Of 1, 10, 100, … each is there once."""
     powers = np.array([10.0**i for i in range(count)])
     assert add_in_pairs(powers.copy()[:, None])[0] == pytest.approx(powers.sum())
