@@ -10,8 +10,8 @@ import io
 import os
 import re
 import stat
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,18 @@ class NamedFile(io.FileIO):
         self._label = label
 
     def write(self, data: Any) -> int:
-        try:
+        with _blamed_on(self._label):
             return super().write(data)
-        except OSError as error:
-            error.filename = self._label
-            raise
+
+
+@contextmanager
+def _blamed_on(name: str) -> Iterator[None]:
+    """Give errors the name that the user knows."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = name
+        raise
 
 
 class Replacement:
@@ -59,7 +66,16 @@ class Replacement:
     def finish(self) -> None:
         """Write everything to the disk."""
         self.file.flush()
-        os.fsync(self.file.fileno())
+        with _blamed_on(self.name):
+            os.fsync(self.file.fileno())
+
+    def rename(self) -> None:
+        with _blamed_on(self.name):
+            os.rename(self.path, self.target)
+
+    def move_old(self, aside: Path) -> None:
+        with _blamed_on(self.name):
+            os.rename(self.target, aside)
 
     def close(self) -> None:
         with suppress(OSError):
@@ -71,7 +87,7 @@ class Replacement:
 def place(replacements: Sequence[Replacement]) -> None:
     """Rename finished files to their targets: all of them, or none."""
     if len(replacements) == 1:
-        os.replace(replacements[0].path, replacements[0].target)
+        replacements[0].rename()
     else:
         _place_together(replacements)
     for directory in {replacement.target.parent for replacement in replacements}:
@@ -95,9 +111,9 @@ def _place_together(replacements: Sequence[Replacement]) -> None:
         try:
             for replacement, path in aside.items():
                 _hold(replacement.target, locks)
-                os.rename(replacement.target, path)
+                replacement.move_old(path)
             for replacement in replacements:
-                os.rename(replacement.path, replacement.target)
+                replacement.rename()
         except BaseException as error:
             _undo(replacements, aside, error)
             raise

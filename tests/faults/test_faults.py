@@ -18,7 +18,7 @@ from tests.conftest import users_environment
 from tests.warm import Warm
 
 SHIM = Path(__file__).with_name("shim.c")
-STRIDE = 1 if os.environ.get("FAULTS") == "all" else 9  # every so many-th call fails
+STRIDE = 1 if os.environ.get("FAULTS") == "all" else 13  # every so many-th call fails
 SMALL = "--hidden 4 --k 2 --epochs 2 --batch 2 --bptt 5 --threads 1 --valid other.txt --log log"
 TINY = "--size 4 --min-count 1 --iter 1 --threads 1"
 REMOVALS = ("unlink", "rmdir")
