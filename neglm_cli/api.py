@@ -72,21 +72,21 @@ class Model:
 
         Lines are independent. Their words are separated by white space; words out of the vocabulary count as <unk>.
         """
-        from neglm_cli.lm.lines import ROOM, LineScorer
+        from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
 
-        scorer = LineScorer(self._device.scorer(ROOM), self._model.end_of_line, normalised)
+        scorer = LineScorer(self._device.scorer(BATCH_WORDS), self._model.end_of_line, normalised)
         given = [lines] if isinstance(lines, str) else lines
         found = [float(scores.sum()) for scores in scorer.score([self._ids(line) for line in given])]
         return found[0] if isinstance(lines, str) else found
 
     def perplexity(self, file: str) -> float:
         """That of a text, plain or compressed, read as one text from its first word to its last."""
-        from neglm_cli.lm.scoring import AT_ONCE, Reader
+        from neglm_cli.lm.scoring import CHUNK, Reader
         from neglm_cli.text.encode import Encoder
         from neglm_cli.text.source import open_corpus
 
         model, corpus = self._model, open_corpus([file])
-        reader = Reader(self._device.scorer(AT_ONCE), model.words.counts, model.unknown, model.end_of_line)
+        reader = Reader(self._device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
         for _, ids in Encoder(model.words).encode_corpus(corpus, self._device.settings.threads):
             reader.read(ids)
         return reader.tally.perplexity
@@ -96,12 +96,12 @@ class Model:
         seed: int = 1, unknown: bool = True,
     ) -> str:  # fmt: skip
         """Text that begins with the prompt, `words` words and ends of line long. The same seed writes the same text."""
-        from neglm_cli.lm.generation import Taste, Writer
+        from neglm_cli.lm.generation import Generator, SamplingParams
 
         model = self._model
-        taste = Taste(temperature, top_k, top_p, () if unknown else (model.unknown,))
+        sampling = SamplingParams(temperature, top_k, top_p, () if unknown else (model.unknown,))
         beginning = np.concatenate([[model.end_of_line], self._ids(prompt)]).astype(np.int32)
-        drawn = islice(Writer(self._device.scorer(1), beginning, seed, taste).words(), words)
+        drawn = islice(Generator(self._device.scorer(1), beginning, seed, sampling).words(), words)
         text = " ".join([*prompt.split(), *("\n" if word == model.end_of_line else self.words[word] for word in drawn)])
         return text.replace(" \n ", "\n").replace(" \n", "\n")
 
@@ -120,10 +120,10 @@ class Model:
 
     @cached_property
     def _device(self) -> "CpuDevice":
-        from neglm_cli.lm.devices import processor_with
+        from neglm_cli.lm.devices import cpu_device_with
         from neglm_cli.text.parallel import usable_cores
 
-        return processor_with(self._model, self._threads or usable_cores())
+        return cpu_device_with(self._model, self._threads or usable_cores())
 
 
 def load(path: str, table: str | None = None, threads: int | None = None) -> Model:

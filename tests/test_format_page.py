@@ -149,7 +149,7 @@ def test_readers_of_language_models_compute_what_neglm_does(neglm: Neglm, has_py
         np.testing.assert_allclose(logit, [row[2] for row in unnormalized], atol=1e-5, rtol=0)
         assert len(rows) == figures["words"] + figures["lines"]
         assert math.exp(-log_p.mean()) == pytest.approx(figures["perplexity"], rel=1e-5)
-        assert math.exp(-logit.mean()) == pytest.approx(figures["unnormalised_perplexity"], rel=1e-5)
+        assert math.exp(-logit.mean()) == pytest.approx(figures["unnormalized_perplexity"], rel=1e-5)
         assert (logit - log_p).mean() == pytest.approx(figures["log_z_mean"], abs=1e-5)
         assert (logit - log_p).std() == pytest.approx(figures["log_z_std"], abs=1e-4)
 

@@ -83,31 +83,31 @@ def _evaluate(
     model: "LanguageModel", device: "Device", test: str, threads: int, processes: Ranks,
     take_line: "Callable[[Line], None] | None",
 ) -> dict[str, Any]:  # fmt: skip
-    from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
+    from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
     from neglm_cli.text.encode import Encoder
     from neglm_cli.text.source import open_corpus
 
     corpus = open_corpus([test])
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words
-    reader = Reader(device.scorer(AT_ONCE), model.words.counts, model.unknown, model.end_of_line)
+    reader = Reader(device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
     text_bytes = 0
-    stretch = None
+    segment = None
     if processes.size > 1:
         words = sum(len(ids) for _, ids in encoder.encode_corpus(corpus, threads))
-        starts = borders(words, device.shape, processes.size)
+        starts = segment_bounds(words, device.shape, processes.size)
         whole_lines = None if take_line is None else model.end_of_line
         first, last = starts[processes.rank], starts[processes.rank + 1]
-        stretch = Stretch(reader, first, last, whole_lines)
+        segment = Segment(reader, first, last, whole_lines)
     with Progress("evaluating", bytes_to_read([test]), unit="") as progress:
         words = 0
         for block, ids in encoder.encode_corpus(corpus, threads):
             text_bytes += block.length
-            for first in range(0, len(ids), AT_ONCE):
-                piece = ids[first : first + AT_ONCE]
-                if stretch is None:
+            for first in range(0, len(ids), CHUNK):
+                piece = ids[first : first + CHUNK]
+                if segment is None:
                     reader.read(piece, take_line)
-                elif not stretch.ended:
-                    stretch.read(piece, take_line)
+                elif not segment.ended:
+                    segment.read(piece, take_line)
                 words += len(piece)
                 before, after = (block.read * at // len(ids) for at in (first, first + len(piece)))
                 rate = words / max(progress.seconds, 1e-9)
@@ -133,7 +133,7 @@ def _figures(tally: "Tally", text_bytes: int) -> dict[str, Any]:
     figures: dict[str, float] = {
         "perplexity": tally.perplexity,
         "perplexity_without_oov": tally.perplexity_without_oov,
-        "unnormalised_perplexity": tally.unnormalised_perplexity,
+        "unnormalized_perplexity": tally.unnormalized_perplexity,
         "unigram_perplexity": tally.unigram_perplexity,
         "log_z_mean": tally.log_z_mean,
         "log_z_std": tally.log_z_std,
@@ -170,7 +170,7 @@ def _as_text(result: dict[str, Any], model: "LanguageModel") -> str:
         ("perplexity", f"{_number(result['perplexity'])}, out-of-vocabulary words as <unk>"),
         ("without them", _number(result["perplexity_without_oov"])),
         ("unigram model", _number(result["unigram_perplexity"])),
-        ("unnormalised", f"{_number(result['unnormalised_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
+        ("unnormalised", f"{_number(result['unnormalized_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
          f"{result['log_z_std']:.4f}"),
         ("bits", f"{result['bits_per_word']:.4f} a word, {result['bits_per_byte']:.4f} a byte"),
         ("words", f"{result['words']:,}, and {result['lines']:,} ends of line"),

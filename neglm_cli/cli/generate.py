@@ -92,7 +92,7 @@ def generate(
     console.announce_compiling()
     import numpy as np
 
-    from neglm_cli.lm.generation import Taste, Writer
+    from neglm_cli.lm.generation import Generator, SamplingParams
 
     opened = open_model(model, threads, 1)
     language = opened.model
@@ -101,16 +101,16 @@ def generate(
         console.note(
             f"not in the vocabulary, and read as <unk>: {b' '.join(missing).decode(errors='backslashreplace')}"
         )
-    taste = Taste(temperature, top_k, top_p, (language.unknown,) if no_unk else ())
+    sampling = SamplingParams(temperature, top_k, top_p, (language.unknown,) if no_unk else ())
     end = language.end_of_line
     beginning = np.concatenate([[end], given.ids]).astype(np.int32)
     lines_left = lines or (1 << 62 if words else DEFAULT_LINES)
     words_left = words or 1 << 62
     out = standard_output()
     try:
-        writer = Writer(opened.scorer, beginning, seed, taste)
+        generator = Generator(opened.scorer, beginning, seed, sampling)
         fresh = _begin(given.words, out)
-        for word in writer.words():
+        for word in generator.words():
             if word == end:
                 out.write(b"\n")
                 out.flush()
@@ -119,7 +119,7 @@ def generate(
                     return
                 fresh = True
                 if words is None and given.words:
-                    writer.begin(beginning)
+                    generator.restart(beginning)
                     fresh = _begin(given.words, out)
             else:
                 out.write((b"" if fresh else b" ") + language.words[word])

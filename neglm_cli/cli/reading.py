@@ -54,10 +54,10 @@ def load_model(path: str) -> "LanguageModel":
 
 def open_model(path: str, threads: int | None, rows: int) -> Opened:
     """rows: words that go through the network together."""
-    from neglm_cli.lm.devices import processor_with
+    from neglm_cli.lm.devices import cpu_device_with
     from neglm_cli.text.encode import Encoder
 
     model = load_model(path)
-    device = processor_with(model, thread_count(threads))
+    device = cpu_device_with(model, thread_count(threads))
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in a text is told from unknown words
     return Opened(model, device, device.scorer(rows), encoder)

@@ -143,19 +143,19 @@ def score(
         raise typer.BadParameter("--weight must be a finite number.")
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.lm.lines import ROOM, LineScorer
+    from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
     from neglm_cli.lm.nbest import read_lists
     from neglm_cli.text.source import open_source
 
     sources = [open_source(text) for text in texts]
-    opened = open_model(path, threads, ROOM)
+    opened = open_model(path, threads, BATCH_WORDS)
     console.announce_standard_input(texts)
     try:
         total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores are seen themselves
         with Progress("scoring", total) as progress:
             advance = _unseen if total is None else progress.advance
             for source in sources:
-                opened.scorer.forget()
+                opened.scorer.reset()
                 scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalised)
                 scale = 1.0 if base == "e" else 1 / math.log(10)
                 blocks = source.lines(advance)

@@ -18,7 +18,7 @@ from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.store.output import STANDARD_OUTPUT, write_error
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.device import Trained
+    from neglm_cli.lm.device import StepResult
     from neglm_cli.lm.job import Job
     from neglm_cli.lm.trainer import EpochEnd
 
@@ -76,7 +76,7 @@ class RunningLoss:
     def reset(self, now: float) -> None:
         self._since, self._loss, self.words = now, 0.0, 0
 
-    def add(self, trained: "Trained") -> None:
+    def add(self, trained: "StepResult") -> None:
         self._loss += trained.loss
         self.words += trained.words
 
@@ -160,7 +160,7 @@ class Run:
                     self._after_minibatch(result)
             self._seconds = self._progress.seconds  # of training, without the writing of the model at the end
 
-    def _after_minibatch(self, trained: "Trained") -> None:
+    def _after_minibatch(self, trained: "StepResult") -> None:
         self._running.add(trained)
         now = time.monotonic()
         if self._running.is_due(now):
@@ -168,7 +168,7 @@ class Run:
         self._progress.advance(trained.words, self._detail())
         due = now - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
         if self._state and self._job.ranks.any(due and not console.rank):  # the first process decides
-            for finished in self._trainer.settle():
+            for finished in self._trainer.wait():
                 self._running.add(finished)
                 self._progress.advance(finished.words)
             self._save_state()

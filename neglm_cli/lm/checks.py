@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.device import Device, Trained
+from neglm_cli.lm.device import Device, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
@@ -165,7 +165,7 @@ def _train(
     loss, norm = [0.0], [0.0]
     for results in zip(*(trainer.run() for trainer in trainers), strict=True):
         first, last = results[0], results[-1]
-        if isinstance(first, Trained) and isinstance(last, Trained):
+        if isinstance(first, StepResult) and isinstance(last, StepResult):
             loss.append(abs(first.loss - last.loss) / abs(last.loss))
             norm.append(abs(first.norm - last.norm) / last.norm)
     return {"loss": _worst(loss), "norm": _worst(norm)}, trainers[0].progress

@@ -1,4 +1,4 @@
-"""What a trainer needs of a device: nothing in it says where the arrays are, or who multiplies them."""
+"""The device protocol: what a trainer and a scorer need of a backend (reference, CPU, CUDA)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -13,19 +13,19 @@ Tensors = dict[str, np.ndarray | Matrix]
 
 
 class Minibatch(NamedTuple):
-    """B rows of T words. Randomness is drawn for positions, which are the same on all devices."""
+    """B rows of T words. Random numbers are drawn by position, so that they are the same on all devices."""
 
     inputs: np.ndarray  # int32 (B, T)
     targets: np.ndarray  # int32 (B, T)
-    positions: np.ndarray  # uint64 (B, T): places of the targets in the corpus
+    positions: np.ndarray  # uint64 (B, T): of the targets in the corpus
     epoch: int
     number: int  # of the minibatch in its epoch
     step: int  # of all minibatches of the training, from 1 on
     rate: float
 
 
-class Trained(NamedTuple):
-    """What came of a minibatch."""
+class StepResult(NamedTuple):
+    """The result of a training step."""
 
     loss: float  # nats, summed over words
     words: int
@@ -33,68 +33,70 @@ class Trained(NamedTuple):
 
 
 class Pending(Protocol):
-    """A minibatch that is under way."""
+    """A training step that was submitted."""
 
-    def result(self) -> Trained: ...
+    def result(self) -> StepResult: ...
 
 
 class Finished:
-    """A minibatch that is done already."""
+    """A training step that is done."""
 
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: StepResult) -> None:
         self._trained = trained
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         return self._trained
 
 
 class Scores(NamedTuple):
-    """Of each word, float64 (B, T)."""
+    """Scores of each word, float64 (B, T)."""
 
     log_probabilities: np.ndarray  # exact, natural logarithms
-    log_z: np.ndarray  # what normalised them
+    log_z: np.ndarray  # their log-normalizers
 
 
 class Scorer(Protocol):
-    """Reads on from where it is; begins with no state."""
+    """Scores a text piece by piece, from a zero state on."""
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        """inputs, targets: int32 (1, T), T at most what was asked for."""
+        """Score targets. inputs, targets: int32 (1, T), T at most as many as the scorer was made for."""
         ...
 
-    def pass_over(self, inputs: np.ndarray) -> None:
-        """Read on without scores, which takes less time."""
+    def advance(self, inputs: np.ndarray) -> None:
+        """Update the state without scoring, which is faster."""
         ...
 
 
-def rows_of_all(ranks: Ranks, state: np.ndarray) -> np.ndarray:
-    """At the first process: the state of all rows of the batch, from that of each process's own; (L, B, H)."""
-    rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that one process's follow another's
-    together = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
-    return np.ascontiguousarray(together.transpose(1, 0, 2))
+def gather_rows(ranks: Ranks, state: np.ndarray) -> np.ndarray:
+    """Gather the states of all rows of the batch at rank 0, from each rank's own: (L, B, H)."""
+    rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that the ranks' rows are contiguous
+    gathered = ranks.collect_at_first(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
+    return np.ascontiguousarray(gathered.transpose(1, 0, 2))
 
 
 class Device(Protocol):
+    """A model in the memory of a backend."""
+
     shape: Shape
 
     def prepare_training(self) -> None:
-        """Make the arrays that only a training needs."""
+        """Allocate what only training needs."""
         ...
 
     def train(self, minibatch: Minibatch) -> Pending:
-        """Begin to train on a minibatch: after the one before, and whether or not someone waits for the result."""
+        """Submit a training step, which runs after those before it."""
         ...
 
     def log_z(self) -> np.ndarray:
-        """log Z at the last words of the last minibatch."""
+        """log Z after the last words of the last minibatch."""
         ...
 
     def scorer(self, rows: int) -> Scorer:
-        """With the parameters as they are; for one row of text, `rows` words at a time."""
+        """A scorer with the current parameters, for at most `rows` words at a time."""
         ...
 
-    def finish_moves(self, step: int, rate: float) -> None:
-        """Make up for all that was put off (see --adam exact), so that the parameters are what they should be."""
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
+        """Apply the updates of exact Adam that rows have skipped, after `step` steps."""
         ...
 
     def parameters(self) -> Tensors:
@@ -106,7 +108,7 @@ class Device(Protocol):
         ...
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Go on from such tensors."""
+        """Load the tensors of a training state file."""
         ...
 
     def close(self) -> None: ...

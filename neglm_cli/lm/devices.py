@@ -109,7 +109,7 @@ def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None
     return device
 
 
-def processor_with(model: "LanguageModel", threads: int) -> "CpuDevice":
+def cpu_device_with(model: "LanguageModel", threads: int) -> "CpuDevice":
     """The processor with a trained model on it: what reads lines one by one, branches and looks at single words."""
     from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
 

@@ -1,14 +1,10 @@
-"""The memory that a training takes, before it is taken.
-
-The arrays are made as for the training itself, and counted. They are zeros that nobody touches, for which the system
-reserves addresses but no memory.
-"""
+"""The memory that a training takes, before it is taken: its arrays are made as for the training, and counted."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neglm_cli.lm.parameters import Shape, start
+from neglm_cli.lm.parameters import Shape, padded, start
 from neglm_cli.lm.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,14 +14,26 @@ if TYPE_CHECKING:
 def footprint(shape: Shape, settings: Settings, counts: np.ndarray, gpu: "Gpu | None" = None) -> dict[str, int]:
     """Bytes on the CPU or on a GPU, by purpose. Rows of tables that a minibatch may touch count in full, though most of
     them are never used."""
-    empty = start(shape, settings.seed, 0.0, 0.0, 0.0)
-    if gpu is not None:
-        from neglm_cli.lm.cuda.footprint import footprint as footprint_on_gpu
+    if gpu is None:
+        return _on_cpu(shape, settings)
+    from neglm_cli.lm.cuda.footprint import footprint as footprint_on_gpu
 
-        return footprint_on_gpu(empty, settings, counts)
-    from neglm_cli.lm.cpu.device import CpuDevice
+    return footprint_on_gpu(start(shape, settings.seed, 0.0, 0.0, 0.0), settings, counts)
 
-    device = CpuDevice(empty, settings, counts, 0)
-    device.prepare_training()
-    device.close()
-    return device.memory()
+
+def _on_cpu(shape: Shape, settings: Settings) -> dict[str, int]:
+    from neglm_cli.lm.cpu import arrays
+    from neglm_cli.lm.cpu.batch_parts import batch_parts
+    from neglm_cli.lm.cpu.threads import Team
+    from neglm_cli.lm.cpu.training import Training
+
+    noise, offsets = np.zeros(shape.words, np.uint64), np.zeros(shape.words, np.float32)
+    with arrays.only_counted():
+        owned = arrays.partition(shape, settings.threads)
+        tables = (arrays.zeros(shape.words, padded(width)) for width in (shape.embedding, shape.hidden + 1))
+        weights = arrays.empty_weights(shape, *tables)
+        gradients = arrays.zeros_like(weights, tables=False)
+        training = Training(
+            shape, settings, weights, gradients, batch_parts(settings.batch, 0, 1), noise, offsets, Team([]), owned
+        )
+        return training.memory()

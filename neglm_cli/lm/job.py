@@ -12,7 +12,7 @@ from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import MODEL, STATE, Progress, save
 from neglm_cli.lm.parameters import Shape, start
-from neglm_cli.lm.scoring import AT_ONCE, Reader, Stretch, Tally, borders
+from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.objective.losses import first_bias
@@ -73,19 +73,19 @@ class Job:
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
     def validate(self) -> float:
-        """The perplexity of the validation text, of which each process scores a stretch."""
+        """The perplexity of the validation text, of which each process scores a segment."""
         assert self.texts.valid is not None
         words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
-        reader = Reader(self.device.scorer(AT_ONCE), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
-        starts = borders(valid.length, self.device.shape, ranks.size)
-        stretch = Stretch(reader, *starts[ranks.rank : ranks.rank + 2])
+        reader = Reader(self.device.scorer(CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
+        starts = segment_bounds(valid.length, self.device.shape, ranks.size)
+        segment = Segment(reader, *starts[ranks.rank : ranks.rank + 2])
         cursor = valid.cursor(0)
         with self.watch_validation(starts[ranks.rank + 1]) as watched:
-            while not (stretch.ended or self.trainer.stopping):
-                ids = cursor.take(AT_ONCE)
-                stretch.read(ids)
+            while not (segment.ended or self.trainer.stopping):
+                ids = cursor.take(CHUNK)
+                segment.read(ids)
                 watched.advance(len(ids))
-        if ranks.any(not stretch.ended):
+        if ranks.any(not segment.ended):
             raise Stopped
         return sum(ranks.all(reader.tally), Tally()).perplexity
 

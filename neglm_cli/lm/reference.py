@@ -1,10 +1,13 @@
-"""A language model and one step of its training in plain NumPy and float64: slow and obvious.
+"""The textbook: a language model and one step of its training in plain NumPy and float64, slow and obvious.
 
-Every device is tested against it. Noise words and dropout masks are given, so that a test can replay any step.
-Shapes: B rows, T steps, D embedding, H hidden, V words, K noise words.
+    forward → sampled_loss or softmax_loss → backward → Optimizer.step
+
+Every backend has the same chapters under the same names, and is tested against this one. Noise words and dropout masks
+are arguments, so that a test can replay any step. Shapes: B batch rows, T time steps, D embedding, H hidden, V words,
+K noise words.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +24,8 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Model:
+    """Parameters, or gradients or moments of them."""
+
     embedding: np.ndarray  # (V, D)
     w: list[np.ndarray]  # (D, 4H), then (H, 4H): gates i, f, g, o
     u: list[np.ndarray]  # (H, 4H)
@@ -32,94 +37,100 @@ class Model:
         return [self.embedding, *self.w, *self.u, *self.b, self.output, self.bias]
 
     def like(self) -> "Model":
+        """Zeros of the same shapes."""
         zeros = [np.zeros_like(array) for array in self.arrays()]
         layers = len(self.w)
         w, u, b = (zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3))
         return Model(zeros[0], w, u, b, zeros[-2], zeros[-1])
 
 
-class Step(NamedTuple):
-    """What the way back needs of one step of one layer."""
+class StepActivations(NamedTuple):
+    """What the backward pass needs of one time step of one layer."""
 
     x: np.ndarray
     h: np.ndarray  # before the step
-    c: np.ndarray
-    gates: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-    memory: np.ndarray  # after it
+    c: np.ndarray  # before the step
+    gates: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # i, f, g, o
+    cell_state: np.ndarray  # after the step
 
 
 @dataclass
-class Passed:
-    y: np.ndarray  # (B, T, H): after the last dropout
-    steps: list[list[Step]]  # by layer and step
-    h: list[np.ndarray]  # by layer: (B, H), at the end
-    c: list[np.ndarray]
+class Activations:
+    """What a forward pass leaves."""
+
+    y: np.ndarray  # (B, T, H): the last output, after dropout
+    steps: list[list[StepActivations]]  # by layer and time step
+    h: list[np.ndarray]  # by layer: (B, H), the last hidden state
+    c: list[np.ndarray]  # likewise, the cell state
 
 
-def dropout_masks(shapes: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
-    """The masks before each layer and before the output, (B, T, units): 0, or what units are multiplied with."""
-    limit = round(dropout * 65536)
-    keys = draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(len(shapes), dtype=np.uint64))
+def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
+    """The masks before each layer and before the output, (B, T, units) each: 0, or what units are multiplied with.
+
+    widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
+    """
+    threshold = round(dropout * 65536)
+    keys = draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(len(widths), dtype=np.uint64))
     masks = []
-    for units, key in zip(shapes, keys, strict=True):
-        place = draw(np.full(positions.shape, key), positions)[..., None]
+    for units, key in zip(widths, keys, strict=True):
+        row_key = draw(np.full(positions.shape, key), positions)[..., None]
         unit = np.arange(units, dtype=np.uint64)
-        bits = draw(place, unit // np.uint64(4)) >> (np.uint64(16) * (unit % np.uint64(4)))
-        masks.append(np.where((bits & SIXTEEN_BITS) >= limit, 65536 / (65536 - limit), 0.0))
+        bits = draw(row_key, unit // np.uint64(4)) >> (np.uint64(16) * (unit % np.uint64(4)))
+        masks.append(np.where((bits & SIXTEEN_BITS) >= threshold, 65536 / (65536 - threshold), 0.0))
     return masks
 
 
 def forward(
     model: Model, inputs: np.ndarray, h: list[np.ndarray], c: list[np.ndarray],
-    masks: list[np.ndarray] | None = None, keep: np.ndarray | None = None,
-) -> Passed:  # fmt: skip
-    """keep (B, T): 0 where a step begins with no state."""
+    masks: list[np.ndarray] | None = None, state_mask: np.ndarray | None = None,
+) -> Activations:  # fmt: skip
+    """Run the network over (B, T) words. state_mask (B, T): 0 where a time step starts from a zero state, else 1."""
     batch, steps = inputs.shape
     x = model.embedding[inputs] * (masks[0] if masks else 1)
-    passed = Passed(x, [], list(h), list(c))
+    activations = Activations(x, [], list(h), list(c))
     for layer, (w, u, b) in enumerate(zip(model.w, model.u, model.b, strict=True)):
-        states = []
+        of_layer = []
         outputs = np.empty((batch, steps, u.shape[0]))
         for t in range(steps):
-            kept = 1.0 if keep is None else keep[:, t, None]
-            before_h, before_c = passed.h[layer] * kept, passed.c[layer] * kept
-            i, f, g, o = np.split(x[:, t] @ w + before_h @ u + b, 4, axis=1)
+            mask = 1.0 if state_mask is None else state_mask[:, t, None]
+            h_before, c_before = activations.h[layer] * mask, activations.c[layer] * mask
+            i, f, g, o = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
             i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-            memory = f * before_c + i * g
-            states.append(Step(x[:, t], before_h, before_c, (i, f, g, o), memory))
-            passed.h[layer], passed.c[layer] = o * np.tanh(memory), memory
-            outputs[:, t] = passed.h[layer]
-        passed.steps.append(states)
+            cell_state = f * c_before + i * g
+            of_layer.append(StepActivations(x[:, t], h_before, c_before, (i, f, g, o), cell_state))
+            activations.h[layer], activations.c[layer] = o * np.tanh(cell_state), cell_state
+            outputs[:, t] = activations.h[layer]
+        activations.steps.append(of_layer)
         x = outputs * (masks[layer + 1] if masks else 1)
-    passed.y = x
-    return passed
+    activations.y = x
+    return activations
 
 
 def backward(
-    model: Model, inputs: np.ndarray, passed: Passed, d_y: np.ndarray, gradient: Model,
-    masks: list[np.ndarray] | None = None, keep: np.ndarray | None = None,
+    model: Model, inputs: np.ndarray, activations: Activations, d_y: np.ndarray, gradient: Model,
+    masks: list[np.ndarray] | None = None, state_mask: np.ndarray | None = None,
 ) -> None:  # fmt: skip
-    """Fills in the gradients of all but the output."""
+    """Compute the gradients of everything but the output table, from that of y."""
     d_out = d_y * (masks[-1] if masks else 1)
     for layer in reversed(range(len(model.w))):
         d_x = np.zeros((*inputs.shape, model.w[layer].shape[0]))
-        d_h = np.zeros_like(passed.h[layer])
+        d_h = np.zeros_like(activations.h[layer])
         d_c = np.zeros_like(d_h)
         for t in reversed(range(inputs.shape[1])):
-            x, h, c, (i, f, g, o), memory = passed.steps[layer][t]
+            x, h, c, (i, f, g, o), cell_state = activations.steps[layer][t]
             d_h = d_h + d_out[:, t]
-            bent = np.tanh(memory)
-            d_memory = d_c + d_h * o * (1 - bent**2)
+            tanh_c = np.tanh(cell_state)
+            d_cell = d_c + d_h * o * (1 - tanh_c**2)
             d_z = np.hstack([
-                d_memory * g * i * (1 - i), d_memory * c * f * (1 - f),
-                d_memory * i * (1 - g**2), d_h * bent * o * (1 - o),
+                d_cell * g * i * (1 - i), d_cell * c * f * (1 - f),
+                d_cell * i * (1 - g**2), d_h * tanh_c * o * (1 - o),
             ])  # fmt: skip
             gradient.w[layer] += x.T @ d_z
             gradient.u[layer] += h.T @ d_z
             gradient.b[layer] += d_z.sum(axis=0)
             d_x[:, t] = d_z @ model.w[layer].T
-            kept = 1.0 if keep is None else keep[:, t, None]
-            d_h, d_c = kept * (d_z @ model.u[layer].T), kept * d_memory * f
+            mask = 1.0 if state_mask is None else state_mask[:, t, None]
+            d_h, d_c = mask * (d_z @ model.u[layer].T), mask * d_cell * f
         d_out = d_x * (masks[layer] if masks else 1)
     np.add.at(gradient.embedding, inputs, d_out)
 
@@ -128,7 +139,7 @@ def sampled_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, noise: np.ndarray, offsets: np.ndarray, biased: bool,
     scale: float, gradient: Model,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
-    """The loss, summed over words, and `scale` times its gradient by y; noise (B, T, K)."""
+    """The loss of negative sampling, summed over words, and `scale` times its gradient by y. noise: (B, T, K)."""
     words = np.concatenate([targets[..., None], noise], axis=2)
     truth = np.zeros(words.shape)
     truth[..., 0] = 1
@@ -141,7 +152,7 @@ def sampled_loss(
 
 
 def logits(model: Model, y: np.ndarray, offsets: np.ndarray, biased: bool) -> np.ndarray:
-    """(B, T, V)."""
+    """The scores of all words: (B, T, V)."""
     return y @ model.output.T + offsets + biased * model.bias
 
 
@@ -153,6 +164,7 @@ def log_sum_exp(scores: np.ndarray) -> np.ndarray:
 def softmax_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, scale: float, gradient: Model
 ) -> tuple[float, np.ndarray]:
+    """The cross-entropy over all words, summed over words, and `scale` times its gradient by y."""
     scores = logits(model, y, np.zeros(len(model.bias)), True)
     log_z = log_sum_exp(scores)
     truth = np.eye(len(model.bias))[targets]
@@ -163,33 +175,35 @@ def softmax_loss(
 
 
 @dataclass
-class Optimiser:
-    """SGD, Adagrad, or Adam: `lazy` moves only rows of the tables that have a gradient, `exact` all."""
+class Optimizer:
+    """SGD, Adagrad or Adam. Lazy Adam updates only rows of the tables that have a gradient, exact Adam all."""
 
     kind: str
     lazy: bool
     clip: float
-    means: Model
-    squares: Model
-    step: int = 0
+    exp_avg: Model
+    exp_avg_sq: Model
+    steps: int = 0
     epsilon: float = 1e-8
-    norms: list[float] = field(default_factory=list)
 
-    def move(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
-        """touched: the words whose rows of `embedding` and of `output` are; returns the norm of the gradient."""
-        self.step += 1
+    def step(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
+        """Update the parameters, with the gradient clipped to the norm `clip`; returns its norm before.
+
+        touched: the words whose rows of `embedding` and of `output` have a gradient.
+        """
+        self.steps += 1
         norm = float(np.sqrt(sum((g**2).sum() for g in gradient.arrays())))
         scale = min(1.0, self.clip / norm) if norm else 1.0
         count = len(model.arrays())
-        for place, (p, g, m, v) in enumerate(
-            zip(model.arrays(), gradient.arrays(), self.means.arrays(), self.squares.arrays(), strict=True)
+        for number, (p, g, m, v) in enumerate(
+            zip(model.arrays(), gradient.arrays(), self.exp_avg.arrays(), self.exp_avg_sq.arrays(), strict=True)
         ):
-            words = {0: touched[0], count - 2: touched[1], count - 1: touched[1]}.get(place)
+            words = {0: touched[0], count - 2: touched[1], count - 1: touched[1]}.get(number)
             rows = np.unique(words) if self.lazy and words is not None else slice(None)
-            self._move(p, scale * g, m, v, rate, rows)
+            self._update(p, scale * g, m, v, rate, rows)
         return norm
 
-    def _move(
+    def _update(
         self, p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, rate: float, rows: "np.ndarray | slice"
     ) -> None:
         if self.kind == "sgd":
@@ -200,5 +214,5 @@ class Optimiser:
         else:
             m[rows] = BETA1 * m[rows] + (1 - BETA1) * g[rows]
             v[rows] = BETA2 * v[rows] + (1 - BETA2) * g[rows] ** 2
-            corrected = rate * np.sqrt(1 - BETA2**self.step) / (1 - BETA1**self.step)
+            corrected = rate * np.sqrt(1 - BETA2**self.steps) / (1 - BETA1**self.steps)
             p[rows] -= corrected * m[rows] / (np.sqrt(v[rows]) + self.epsilon)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.device import Minibatch, Scores, Tensors, Trained
+from neglm_cli.lm.device import Minibatch, Scores, StepResult, Tensors
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -14,10 +14,10 @@ from neglm_cli.objective.random import NOISE, draw, stream
 
 
 class Done:
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: StepResult) -> None:
         self._trained = trained
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         return self._trained
 
 
@@ -39,14 +39,14 @@ class ReferenceDevice:
     def prepare_training(self) -> None:
         settings, none = self.settings, self._nothing(self.settings.batch)
         self.h, self.c = list(none), list(none)
-        self.optimiser = reference.Optimiser(
+        self.optimizer = reference.Optimizer(
             settings.optimizer, not settings.exact, settings.clip, self.model.like(), self.model.like()
         )
 
     def _nothing(self, batch: int) -> list[np.ndarray]:
         return [np.zeros((batch, self.shape.hidden)) for _ in range(self.shape.layers)]
 
-    def _keep(self, inputs: np.ndarray) -> np.ndarray | None:
+    def _state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
         return (inputs != self._end_of_line).astype(float) if self.settings.reset_at_eos else None
 
     def train(self, minibatch: Minibatch) -> Done:
@@ -54,25 +54,25 @@ class ReferenceDevice:
         inputs, targets, positions = minibatch[:3]
         widths = [*self.shape.inputs, self.shape.hidden]
         masks = reference.dropout_masks(widths, positions, settings.dropout, settings.seed, minibatch.epoch)
-        keep = self._keep(inputs)
-        passed = reference.forward(model, inputs, self.h, self.c, masks, keep)
+        state_mask = self._state_mask(inputs)
+        activations = reference.forward(model, inputs, self.h, self.c, masks, state_mask)
         gradient = model.like()
         scale = 1 / settings.batch
         if settings.loss == "softmax":
             touched = np.arange(self.shape.words)
-            loss, d_y = reference.softmax_loss(model, passed.y, targets, scale, gradient)
+            loss, d_y = reference.softmax_loss(model, activations.y, targets, scale, gradient)
         else:
             noise = noise_of(settings, self._counts, minibatch)
             touched = np.concatenate([targets.reshape(-1), noise.reshape(-1)])
             offsets = train_offsets(settings.loss, self._noise, settings.k, settings.log_z)
             loss, d_y = reference.sampled_loss(
-                model, passed.y, targets, noise, offsets, self._biased, scale, gradient
+                model, activations.y, targets, noise, offsets, self._biased, scale, gradient
             )  # fmt: skip
-        reference.backward(model, inputs, passed, d_y, gradient, masks, keep)
-        self.optimiser.step = minibatch.step - 1
-        norm = self.optimiser.move(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
-        self.h, self.c = passed.h, passed.c
-        return Done(Trained(loss, inputs.size, norm))
+        reference.backward(model, inputs, activations, d_y, gradient, masks, state_mask)
+        self.optimizer.steps = minibatch.step - 1
+        norm = self.optimizer.step(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
+        self.h, self.c = activations.h, activations.c
+        return Done(StepResult(loss, inputs.size, norm))
 
     def log_z(self) -> np.ndarray:
         return self.logits_of(self.h[-1][:, None]).log_z[:, 0]
@@ -89,14 +89,14 @@ class ReferenceDevice:
     def scorer(self, rows: int) -> "ReferenceScorer":
         return ReferenceScorer(self)
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Nothing is put off."""
 
     def parameters(self) -> Tensors:
         return _named("", self.model)
 
     def state(self) -> Tensors:
-        step = self.optimiser.step if self.settings.exact else 0
+        step = self.optimizer.steps if self.settings.exact else 0
         tensors: Tensors = {
             "hidden": np.stack(self.h),
             "cell": np.stack(self.c),
@@ -113,8 +113,8 @@ class ReferenceDevice:
         self.h, self.c = (list(tensors[name].astype(np.float64)) for name in ("hidden", "cell"))
 
     def _moments(self) -> list[reference.Model]:
-        """Those that the optimiser keeps."""
-        return [self.optimiser.squares, self.optimiser.means][: self.settings.moments]
+        """Those that the optimizer keeps."""
+        return [self.optimizer.exp_avg_sq, self.optimizer.exp_avg][: self.settings.moments]
 
     def close(self) -> None:
         pass
@@ -125,14 +125,14 @@ class ReferenceScorer:
         self._device = device
         self._h, self._c = device._nothing(1), device._nothing(1)
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         self.score(inputs, inputs)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
         device = self._device
-        passed = reference.forward(device.model, inputs, self._h, self._c, keep=device._keep(inputs))
-        self._h, self._c = passed.h, passed.c
-        return device.logits_of(passed.y, targets)
+        activations = reference.forward(device.model, inputs, self._h, self._c, state_mask=device._state_mask(inputs))
+        self._h, self._c = activations.h, activations.c
+        return device.logits_of(activations.y, targets)
 
 
 def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How well a model predicts a text: perplexity, exact and normalised, read as one text from the first word on."""
+"""Perplexity of a text, exact and normalized, read as one sequence from its first word on."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 from neglm_cli.lm.device import Scorer
 from neglm_cli.lm.parameters import Shape
 
-AT_ONCE = 256  # words that go through the network together
+CHUNK = 256  # words that go through the network together
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Tally:
     lines: int = 0
     oov: int = 0  # out of the vocabulary
     log_probability: float = 0.0
-    log_probability_oov: float = 0.0  # the part of the words that are out of the vocabulary
+    log_probability_oov: float = 0.0  # the share of OOV words
     unigram: float = 0.0  # log-probability under the counts of the vocabulary
     log_z: float = 0.0
     log_z_squares: float = 0.0
@@ -41,8 +41,8 @@ class Tally:
         return _perplexity(self.log_probability - self.log_probability_oov, self.tokens - self.oov)
 
     @property
-    def unnormalised_perplexity(self) -> float:
-        """With scores taken for log-probabilities as they are."""
+    def unnormalized_perplexity(self) -> float:
+        """Perplexity with unnormalized scores in place of log-probabilities."""
         return _perplexity(self.log_probability + self.log_z, self.tokens)
 
     @property
@@ -77,28 +77,28 @@ class Line:
 
 
 class Reader:
-    """Reads a text with a model. `unknown` is the id that words out of the vocabulary are read as."""
+    """Scores a text with a model and tallies the results. unknown: the id that OOV words are read as."""
 
     def __init__(self, scorer: Scorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
         self._scorer = scorer
         self._unigram = np.log(counts / counts.sum())
         self._unknown = unknown
         self._end_of_line = end_of_line
-        self._last = end_of_line  # the text begins as behind the end of a line
+        self._last = end_of_line  # a text starts as after an end of line
         self._line = Line()
         self.tally = Tally()
 
     def read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None = None) -> None:
-        """Read on; the vocabulary's size stands for a word that is out of it."""
-        for first in range(0, len(ids), AT_ONCE):
-            self._read(ids[first : first + AT_ONCE], take_line)
+        """Score the next words; OOV words have the id V."""
+        for first in range(0, len(ids), CHUNK):
+            self._read(ids[first : first + CHUNK], take_line)
 
-    def pass_over(self, ids: np.ndarray) -> None:
-        """Read on, and leave the tally as it is: others see to these words."""
-        for first in range(0, len(ids), AT_ONCE):
-            self._scorer.pass_over(self._follow(ids[first : first + AT_ONCE])[0][None])
+    def advance(self, ids: np.ndarray) -> None:
+        """Read the next words without scoring them."""
+        for first in range(0, len(ids), CHUNK):
+            self._scorer.advance(self._shifted(ids[first : first + CHUNK])[0][None])
 
-    def _follow(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shifted(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets."""
         targets = np.where(ids >= len(self._unigram), self._unknown, ids).astype(np.int32)
         inputs = np.append(np.int32(self._last), targets[:-1]).astype(np.int32)
@@ -107,7 +107,7 @@ class Reader:
 
     def _read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None) -> None:
         missing = ids >= len(self._unigram)
-        inputs, targets = self._follow(ids)
+        inputs, targets = self._shifted(ids)
         scores = self._scorer.score(inputs[None], targets[None])
         log_probabilities, log_z = scores.log_probabilities[0], scores.log_z[0]
         ends = ids == self._end_of_line
@@ -131,25 +131,25 @@ class Reader:
                     self._line = Line()
 
 
-# --- one text, several processes ----------------------------------------------------------------------------
+# --- one text, several ranks --------------------------------------------------------------------------------
 #
-# What a word's probability is depends on all words before it. So each process reads the text from its first word on,
-# without scores, up to a stretch of its own, for which it makes them. Without scores a word takes less time: the
-# larger the vocabulary, the less.
+# The probability of a word depends on all words before it. So each rank reads the text from its first word on without
+# scoring, up to a segment of its own, which it scores. Without scoring a word is faster: the larger the vocabulary,
+# the more.
 
 
-def borders(words: int, shape: Shape, parts: int) -> list[int]:
-    """Where the stretches of a text begin, and its end; such that all processes finish at the same time."""
+def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
+    """The bounds of the ranks' segments of a text, such that all ranks finish at the same time."""
     layers = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
-    reading = layers / (layers + shape.words * (shape.hidden + 1))  # what a word without scores takes of one with them
+    reading = layers / (layers + shape.words * (shape.hidden + 1))  # cost of a word that is not scored, relative
     ends = [0.0]
-    for _ in range(parts):  # each begins where the one before ends; reading up to there takes of its time
+    for _ in range(parts):  # reading up to its segment takes part of a rank's time
         ends.append(1 + (1 - reading) * ends[-1])
     return [round(words * end / ends[-1]) for end in ends]
 
 
-class Stretch:
-    """The part of a text that is to be scored: words `first` to `last`, or the lines that begin there."""
+class Segment:
+    """The segment of a text that a rank scores: words `first` to `last`, or the lines that start there."""
 
     def __init__(self, reader: Reader, first: int, last: int, end_of_line: int | None = None) -> None:
         self._reader = reader
@@ -159,15 +159,15 @@ class Stretch:
         self._begun, self.ended = first == 0, last == 0
 
     def read(self, ids: np.ndarray, take_line: Callable[[Line], None] | None = None) -> None:
-        """Go on with the text, from its first word on."""
+        """Read the next words of the text, from its first word on."""
         begin, self._begun = (0, True) if self._begun else self._border(ids, self._first)
         end, self.ended = (0, True) if self.ended else self._border(ids, self._last)
-        self._reader.pass_over(ids[:begin])
+        self._reader.advance(ids[:begin])
         self._reader.read(ids[begin:end], take_line)
         self._position += len(ids)
 
     def _border(self, ids: np.ndarray, word: int) -> tuple[int, bool]:
-        """Where it is in these words, and whether it is there."""
+        """The index of a bound in these words, and whether they reach it."""
         at = word - self._position
         if self._end_of_line is None:
             return min(at, len(ids)), at <= len(ids)

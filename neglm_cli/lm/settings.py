@@ -1,9 +1,9 @@
-"""What a training depends on, besides its data: the options of `neglm train-lm`, stored with the model."""
+"""The settings of a training, besides its data: the options of `neglm train-lm`, stored with the model."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-TOKEN, SHARED, SOFTMAX = range(3)  # who has noise words: every row its own, groups of rows, or none
+TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
 DROPOUT_UNITS = 1 << 16
 
 
@@ -14,14 +14,14 @@ class Settings:
     loss: str = "neglm"
     k: int = 100
     noise_alpha: float = 1.0
-    noise: str = "token"  # or "step", "batch": who shares noise words
+    noise: str = "token"  # or "step", "batch": which rows share noise words
     log_z: float = 0.0
-    bias_init: float | None = None  # None: as the loss wants it
+    bias_init: float | None = None  # None: the default of the loss
     hidden: int = 300
     layers: int = 2
     embedding: int = 300
     dropout: float = 0.5
-    init: float = 0.1  # weights and word vectors start between -init and init
+    init: float = 0.1  # weights and word vectors start uniform in [-init, init]
     init_output: float = 0.0
     epochs: int = 39
     batch: int = 20
@@ -42,7 +42,7 @@ class Settings:
 
     @property
     def moments(self) -> int:
-        """Numbers that the optimiser keeps for each parameter: none, squares of gradients, or means, too."""
+        """Values that the optimizer keeps for each parameter: none, exp_avg_sq, or exp_avg, too."""
         return {"sgd": 0, "adagrad": 1, "adam": 2}[self.optimizer]
 
     @property
@@ -55,17 +55,17 @@ class Settings:
         return {"token": 1, "step": self.batch, "batch": self.batch * self.bptt}[self.noise]
 
     @property
-    def dropped(self) -> int:
-        """Of 65,536 units."""
+    def dropout_threshold(self) -> int:
+        """Units of 65,536 that are dropped."""
         return round(self.dropout * DROPOUT_UNITS)
 
     @property
     def exact(self) -> bool:
-        """Whether rows that are not touched are moved all the same, when they are needed again."""
+        """Whether Adam's zero-gradient updates are applied lazily, on next access, rather than skipped."""
         return self.optimizer == "adam" and self.adam == "exact"
 
     def rate(self, epoch: int) -> float:
-        """That of an epoch, the first being 0: divided by `decay` after each epoch from number `decay_from` on."""
+        """The learning rate of an epoch, from 0 on: divided by `decay` after each epoch from number `decay_from` on."""
         return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
 

@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from neglm_cli.lm.device import Trained
+from neglm_cli.lm.device import StepResult
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.settings import SOFTMAX, Settings
 from neglm_cli.lm.trainer import Trainer
@@ -18,7 +18,7 @@ def seconds_per_word(trainer: Trainer, minibatches: int, seconds: float) -> floa
     begun = last = time.monotonic()
     for trained in trainer.run():
         now = time.monotonic()
-        if isinstance(trained, Trained):
+        if isinstance(trained, StepResult):
             times.append(now - last)
             words = max(words, trained.words)
         last = now

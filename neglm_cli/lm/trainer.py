@@ -1,4 +1,4 @@
-"""The trainer: epochs of minibatches, the learning rate, validation, and the moment to stop. It knows no device."""
+"""The training loop: epochs of minibatches, learning rate, validation and early stopping, on any device."""
 
 import math
 from collections import deque
@@ -8,40 +8,40 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.device import Device, Minibatch, Pending, Trained
+from neglm_cli.lm.device import Device, Minibatch, Pending, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
 from neglm_cli.scale.ranks import ALONE, Ranks
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
-QUEUED = 2  # minibatches that are handed out before the first is finished: the device need not wait for the next
-WINDOW = 500  # minibatches over which the loss is looked at for divergence
-ABSURD = 1000.0  # times the loss of the first minibatch: what is above is stopped at once
-DIVERGING = 2.0  # times the lowest loss of a window: what is above goes wrong
+QUEUED = 2  # minibatches submitted ahead, so that the device never waits
+WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
+ABSURD = 1000.0  # a loss of this many times the first one stops the run at once
+DIVERGING = 2.0  # so does a window whose mean loss is this many times the lowest
 
 
 class DivergedError(NeglmError):
-    """Training went wrong; what was saved before is good."""
+    """Training diverged; the last checkpoint is good."""
 
 
 class Stopped(Exception):  # noqa: N818
-    """Raised by a validation that was told to stop."""
+    """Raised by a validation that was interrupted."""
 
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """After an epoch. `perplexity` is that of the validation text, if there is one; `best` if none was as low."""
+    """The result of an epoch. perplexity: of the validation text; best: whether it is the lowest so far."""
 
     epoch: int  # from 1 on
     loss: float  # nats per word
-    words: int  # that the loss is the mean of
+    words: int  # over which the loss is the mean
     perplexity: float | None
     best: bool
 
 
 class Trainer:
-    """Trains on a corpus. `progress` says how much lies behind: a run can stop anywhere, and another go on there."""
+    """Trains on a corpus. A run can stop after any minibatch; `progress` is where another resumes."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Trainer:
         self._ranks = ranks
         self._batches = Batches(corpus, settings.batch, settings.bptt)
         self._pending: deque[Pending] = deque()
-        self.stopping = False  # set by another thread: signals do not come here
-        self.stopped = False  # whether it has, since all processes agree on that
+        self.stopping = False  # set by another thread, on a signal
+        self.stopped = False  # all ranks stop after the same minibatch
         self._window: list[float] = []
         self._first = self._lowest = math.inf
 
@@ -75,13 +75,13 @@ class Trainer:
 
     @property
     def rate(self) -> float:
-        """The learning rate now."""
+        """The current learning rate."""
         return self._settings.rate(self.progress.epoch)
 
-    def run(self) -> Generator[Trained | EpochEnd, None, None]:
-        """Train to the end, or until `stopping` is set in one process; gives the result of each minibatch and of each
-        epoch. When it ends, what the device has begun is finished and counted: `progress` says where another run can
-        go on."""
+    def run(self) -> Generator[StepResult | EpochEnd, None, None]:
+        """Train to the end, or until `stopping` is set on any rank; yields the result of each step and epoch.
+
+        At the end no step is pending, and `progress` is up to date."""
         while self.progress.epoch < self._settings.epochs and not self._out_of_patience():
             yield from self._epoch()
             if self.stopped:
@@ -92,12 +92,12 @@ class Trainer:
                 self.stopped = True
                 return
 
-    def settle(self) -> Generator[Trained, None, None]:
-        """Wait until all that was handed out is done, so that `progress` and the device belong together."""
+    def wait(self) -> Generator[StepResult, None, None]:
+        """Wait for all pending steps, so that `progress` matches the parameters."""
         while self._pending:
             yield self._finish()
 
-    def _epoch(self) -> Generator[Trained, None, None]:
+    def _epoch(self) -> Generator[StepResult, None, None]:
         progress, settings = self.progress, self._settings
         number, step = progress.minibatch, progress.step
         rows = np.arange(settings.batch)[:, None] * self._batches.stretch
@@ -114,32 +114,32 @@ class Trainer:
             self._pending.append(self._device.train(minibatch))
             while len(self._pending) > QUEUED:
                 yield self._finish()
-        yield from self.settle()
+        yield from self.wait()
         if progress.minibatch < len(self._batches) and not self.stopped:
-            raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
+            raise NeglmError("the text became shorter while it was result on: start again when it is complete")
 
-    def _finish(self) -> Trained:
-        trained = self._pending.popleft().result()
-        self._check(trained)
+    def _finish(self) -> StepResult:
+        result = self._pending.popleft().result()
+        self._check(result)
         progress = self.progress
         progress.minibatch += 1
         progress.step += 1
-        progress.words += trained.words
-        progress.loss += trained.loss
-        progress.loss_words += trained.words
-        return trained
+        progress.words += result.words
+        progress.loss += result.loss
+        progress.loss_words += result.words
+        return result
 
-    def _check(self, trained: Trained) -> None:
-        """Stop where numbers are none, or the loss rises for long."""
-        if not (math.isfinite(trained.loss) and math.isfinite(trained.norm)):
+    def _check(self, result: StepResult) -> None:
+        """Raise on NaN/inf or sustained divergence."""
+        if not (math.isfinite(result.loss) and math.isfinite(result.norm)):
             self._pending.clear()
-            raise self._diverged(f"the loss is {trained.loss:g} and the gradient's norm {trained.norm:g}")
-        loss = trained.loss / trained.words
+            raise self._diverged(f"the loss is {result.loss:g} and the gradient's norm {result.norm:g}")
+        loss = result.loss / result.words
         self._first = loss if self._first == math.inf else self._first
         if loss > ABSURD * self._first:
             self._pending.clear()
             raise self._diverged(
-                f"the loss was {self._first:.3f} nats per word and is {loss:g}, the gradient's norm {trained.norm:g}"
+                f"the loss was {self._first:.3f} nats per word and is {loss:g}, the gradient's norm {result.norm:g}"
             )
         self._window.append(loss)
         if len(self._window) == WINDOW:
@@ -148,7 +148,7 @@ class Trainer:
                 self._pending.clear()
                 raise self._diverged(
                     f"the loss was {self._lowest:.3f} nats per word and has risen to {mean:.3f}, with a gradient of "
-                    f"norm {trained.norm:g}"
+                    f"norm {result.norm:g}"
                 )
             self._lowest = min(self._lowest, mean)
             self._window.clear()
@@ -162,7 +162,7 @@ class Trainer:
 
     def _end_epoch(self) -> EpochEnd:
         progress = self.progress
-        self._device.finish_moves(progress.step, self.rate)
+        self._device.flush_lazy_updates(progress.step, self.rate)
         perplexity = self._validate() if self._validate is not None else None
         if perplexity is not None and not math.isfinite(perplexity):
             raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")

@@ -83,8 +83,8 @@ def _writing(names: list[str], binary: bool) -> Iterator[list[BinaryIO]]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is None and set(names) & {*STANDARD_OUTPUT}:
-            raise  # of standard output: errors of files have their names
+        if error.filename == "standard output":  # see cli.streams
+            raise
         raise write_error(error.filename if error.filename in names else names[0], error) from error
 
 

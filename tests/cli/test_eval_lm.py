@@ -32,7 +32,7 @@ def test_all_figures(neglm: Neglm, model: Path) -> None:
     assert result["bits_per_word"] == pytest.approx(math.log2(result["perplexity"]), rel=1e-6)
     assert result["bits_per_byte"] == pytest.approx(result["bits_per_word"] * tokens / len(text), rel=1e-5)
     unnormalised = math.log(result["perplexity"]) - result["log_z_mean"]
-    assert math.log(result["unnormalised_perplexity"]) == pytest.approx(unnormalised, rel=1e-5)
+    assert math.log(result["unnormalized_perplexity"]) == pytest.approx(unnormalised, rel=1e-5)
     for name in ("perplexity_without_oov", "log_z_std", "unigram_perplexity"):
         assert result[name] > 0
 

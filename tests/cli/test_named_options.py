@@ -12,7 +12,7 @@ from tests.conftest import Neglm, one_sentence
 
 PACKAGE = Path(__file__).parent.parent.parent / "neglm_cli"
 OPTION = r"(?<![\w-])--[a-z][\w-]*"
-OTHERS = {"--mpi": "of srun", "--help": "Click adds it"}
+OTHERS = {"--mpi": "of srun", "--help": "Click adds it", "--write": "of a program in neglm-format(5)"}
 
 
 def options() -> set[str]:
@@ -58,7 +58,8 @@ def test_help_names_options_of_its_own_command() -> None:
     for name, command in group.commands.items():
         own = {each for option in command.params for each in (*option.opts, *option.secondary_opts)} | set(OTHERS)
         for option in command.params:
-            named = set(re.findall(OPTION, re.sub(r"neglm [\w-]+ --[\w-]+", "", option.help or "")))  # of another one
+            help_ = re.sub(r"(neglm|trained with) [\w-]*\s?--[\w-]+", "", option.help or "")  # of another command
+            named = set(re.findall(OPTION, help_))
             if named - own:
                 wrong[f"{name} {option.opts[0]}"] = named - own
     assert wrong == {}

@@ -32,7 +32,7 @@ def trained(pairs: Pairs, size: int, **changes: Any) -> Vectors:
         "objective": "pmi",
         "k": 3,
         "noise_alpha": 0.75,
-        "arguments": {"pairs": "pairs.tsv"},
+        "arguments": {"pairs": True},
         "files": pairs.files,
     }
     return Vectors(**(given | changes))
@@ -154,7 +154,7 @@ def test_refused(neglm: Neglm, pairs: Pairs) -> None:
     Vectors(**(whole.__dict__ | {"contexts": NO_CONTEXTS, "context_vectors": np.empty((0, 3), np.float32)})).save("v")
     assert "v has no context vectors" in one_sentence(neglm("pmi", "v", code=1).stderr)
     Vectors(**(whole.__dict__ | {"vectors": np.full((9, 3), np.inf, np.float32)})).save("v")
-    assert "not finite numbers" in one_sentence(neglm("pmi", "v", code=1).stderr)
+    assert "contains NaN, infinite" in one_sentence(neglm("pmi", "v", code=1).stderr)
     Vectors(**(whole.__dict__ | {"files": []})).save("v")
     assert "v remembers no corpus: name one" in one_sentence(neglm("pmi", "v", code=1).stderr)
     whole.save("v")

@@ -288,7 +288,8 @@ def test_a_huge_word_takes_a_small_multiple_of_its_length(compress: Callable[[by
     length = 100 << 20
     for name, word in (("small", b"x"), ("large", b"x" * length)):
         Path(name).write_bytes(compress(b"a b\n" + word + b" a\n"))
-    small, large = (
-        peak_memory("vocab", name, "--quiet", "--memory", "50M", "--threads", "1") for name in ("small", "large")
+    _, small, large = (  # the first run may compile kernels, which takes memory, too
+        peak_memory("vocab", name, "--quiet", "--memory", "50M", "--threads", "1")
+        for name in ("large", "small", "large")
     )
     assert large - small < 3.5 * length

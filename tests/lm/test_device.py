@@ -49,7 +49,7 @@ def compare(
             assert result.words == wanted.words == batch.inputs.size
             assert result.loss == pytest.approx(wanted.loss, rel=1e-5)
             assert result.norm == pytest.approx(wanted.norm, rel=1e-4)
-        trained.finish_moves(len(lengths), settings.lr)
+        trained.flush_lazy_updates(len(lengths), settings.lr)
         np.testing.assert_allclose(trained.log_z(), expected.log_z()[rows], atol=2e-4)
         found = model_of(trained.parameters(), settings.layers)
         for mine, theirs in zip(found.arrays(), expected.model.arrays(), strict=True):

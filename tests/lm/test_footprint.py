@@ -1,4 +1,4 @@
-"""Memory estimates match the memory that is allocated."""
+"""The memory that is announced is the memory that is allocated."""
 
 import resource
 import tracemalloc
@@ -26,6 +26,7 @@ VARIANTS: list[dict[str, Any]] = [
 def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
     settings = replace(Settings(hidden=64, embedding=64, k=50, threads=2), **variant)
     announced = footprint(Shape(3000, settings.embedding, 64, settings.layers), settings, np.ones(3000))
+    device(settings, 3).close()  # kernels are compiled, which takes memory, too
     tracemalloc.start()
     made = device(settings, 3000)
     allocated, _ = tracemalloc.get_traced_memory()
@@ -35,10 +36,10 @@ def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
 
 
 def test_counting_takes_no_memory() -> None:
-    """The tables have 6 GB; only word counts and the alias table are allocated."""
-    shape, settings = Shape(1_000_000, 700, 800, 1), Settings(embedding=700, hidden=800, layers=1, k=2)
+    """Not even for a model that no machine could hold."""
+    shape, settings = Shape(1_000, 100_000, 100_000, 8), Settings(embedding=100_000, hidden=100_000, layers=8, k=2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     announced = footprint(shape, settings, np.ones(shape.words))
     taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    assert announced["parameters"] > 6e9
-    assert taken < 5e8
+    assert announced["parameters"] > 2e12
+    assert taken < 1e8

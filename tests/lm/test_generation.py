@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.lm.cpu.device import CpuDevice
-from neglm_cli.lm.generation import Taste, Writer, next_words, probabilities
+from neglm_cli.lm.generation import Generator, SamplingParams, next_words, probabilities
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, parameters
 
 WORDS = 12
@@ -42,11 +42,11 @@ def test_the_likeliest_words_are_those_of_the_reference(device: CpuDevice) -> No
 
 def test_words_are_drawn_as_often_as_they_are_likely(device: CpuDevice) -> None:
     scorer, beginning = device.scorer(1), np.array([END_OF_LINE, 2])
-    writer = Writer(scorer, beginning, 7, Taste())
+    generator = Generator(scorer, beginning, 7, SamplingParams())
     drawn = []
-    for word in writer.words():
+    for word in generator.words():
         drawn.append(word)
-        writer.begin(beginning)
+        generator.restart(beginning)
         if len(drawn) == 2000:
             break
     share = expected([END_OF_LINE, 2])
@@ -56,14 +56,16 @@ def test_words_are_drawn_as_often_as_they_are_likely(device: CpuDevice) -> None:
 
 def test_the_same_seed_writes_the_same(device: CpuDevice) -> None:
     def text(seed: int) -> list[int]:
-        return list(islice(Writer(device.scorer(1), np.array([END_OF_LINE]), seed, Taste()).words(), 30))
+        return list(islice(Generator(device.scorer(1), np.array([END_OF_LINE]), seed, SamplingParams()).words(), 30))
 
     assert text(1) == text(1)
     assert text(1) != text(2)
 
 
 def test_what_is_written_is_read_on(device: CpuDevice) -> None:
-    words = list(islice(Writer(device.scorer(1), np.array([END_OF_LINE]), 1, Taste(temperature=0)).words(), 5))
+    words = list(
+        islice(Generator(device.scorer(1), np.array([END_OF_LINE]), 1, SamplingParams(temperature=0)).words(), 5)
+    )
     for i in range(5):
         assert words[i] == int(np.argmax(expected([END_OF_LINE, *words[:i]])))
 
@@ -73,12 +75,12 @@ scores = st.lists(st.floats(-20, 0, width=32), min_size=2, max_size=20).map(np.a
 
 @given(scores, st.floats(0.1, 3), st.integers(0, 25), st.floats(0.01, 1))
 def test_what_may_be_drawn(log_probabilities: np.ndarray, temperature: float, top_k: int, top_p: float) -> None:
-    order, shares = probabilities(log_probabilities, Taste(temperature, top_k, top_p, forbidden=(1,)))
+    order, shares = probabilities(log_probabilities, SamplingParams(temperature, top_k, top_p, forbidden=(1,)))
     assert 1 not in order
     assert shares.sum() == pytest.approx(1)
     assert (np.diff(shares) <= 1e-12).all()
     assert len(order) <= (top_k or len(log_probabilities))
-    all_words, all_shares = probabilities(log_probabilities, Taste(temperature, top_k, 1.0, forbidden=(1,)))
+    all_words, all_shares = probabilities(log_probabilities, SamplingParams(temperature, top_k, 1.0, forbidden=(1,)))
     assert order.tolist() == all_words[: len(order)].tolist()
     assert len(order) == len(all_words) or all_shares[: len(order)].sum() >= top_p - 1e-9
     assert len(order) == 1 or all_shares[: len(order) - 1].sum() < top_p + 1e-9

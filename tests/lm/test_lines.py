@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm import lines as module
-from neglm_cli.lm.cpu.device import CpuDevice, Followed, State
-from neglm_cli.lm.lines import ROOM, LineScorer
+from neglm_cli.lm.cpu.device import CpuDevice, NextState, State
+from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, parameters
 
 WORDS = 40
@@ -36,19 +36,19 @@ def expected(line: np.ndarray) -> np.ndarray:
 
 def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
     lines = some_lines([3, 0, 11, 3, 1, 7])
-    for found, line in zip(LineScorer(device.scorer(ROOM), END_OF_LINE).score(lines), lines, strict=True):
+    for found, line in zip(LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
 def test_lines_longer_than_the_room(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROOM", 8)
+    monkeypatch.setattr(module, "BATCH_WORDS", 8)
     lines = some_lines([30, 2, 9, 8, 7, 1])
     for found, line in zip(LineScorer(device.scorer(8), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
 def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
-    scorer = LineScorer(device.scorer(ROOM), END_OF_LINE)
+    scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
     line, *others = some_lines([5, 9, 2])
     first = scorer.score([line])[0]
     scorer.score(others)
@@ -56,7 +56,7 @@ def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
 
 
 def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROOM", 8)
+    monkeypatch.setattr(module, "BATCH_WORDS", 8)
     lines = some_lines([6, 0, 9])
     scorer = LineScorer(device.scorer(8), END_OF_LINE)
     found = [*scorer.score_text(lines[:2]), *scorer.score_text(lines[2:])]
@@ -68,15 +68,15 @@ def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_normalising_the_difference_is_log_z(device: CpuDevice) -> None:
     (line,) = some_lines([6])
-    as_it_is = LineScorer(device.scorer(ROOM), END_OF_LINE, normalised=False).score([line])[0]
+    as_it_is = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE, normalized=False).score([line])[0]
     text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
     log_z = ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1], text[:, 1:]).log_z
     np.testing.assert_allclose(as_it_is, expected(line) + log_z[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("room", [ROOM, 2])
+@pytest.mark.parametrize("room", [BATCH_WORDS, 2])
 def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(module, "ROOM", room)
+    monkeypatch.setattr(module, "BATCH_WORDS", room)
     base = some_lines([6, 4])
     lines = [base[0], base[0], base[0][:3], np.concatenate([base[0][:3], base[1]]), base[1], base[1][:0]]
     found = LineScorer(device.scorer(room), END_OF_LINE).score_list(lines)
@@ -86,14 +86,14 @@ def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.M
 def test_common_beginnings_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     base = some_lines([20])[0]
     lines = [np.append(base, word).astype(np.int32) for word in range(10)]
-    scorer = device.scorer(ROOM)
+    scorer = device.scorer(BATCH_WORDS)
     read: list[int] = []
-    follow = scorer.follow
+    step = scorer.step
 
-    def counted(state: State, words: np.ndarray, scored: bool) -> Followed:
+    def counted(state: State, words: np.ndarray, scored: bool) -> NextState:
         read.append(len(words))
-        return follow(state, words, scored)
+        return step(state, words, scored)
 
-    monkeypatch.setattr(scorer, "follow", counted)
+    monkeypatch.setattr(scorer, "step", counted)
     LineScorer(scorer, END_OF_LINE).score_list(lines)
     assert sum(read) == 1 + 20 + 10

@@ -8,7 +8,7 @@ import pytest
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Shape, start
-from neglm_cli.lm.scoring import AT_ONCE, Reader
+from neglm_cli.lm.scoring import CHUNK, Reader
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import Trainer
 from neglm_cli.objective.losses import first_bias
@@ -53,7 +53,7 @@ def perplexities(settings: Settings) -> tuple[float, float]:
     try:
         for _ in Trainer(Words(train), device, settings, Progress()).run():
             pass
-        reader = Reader(device.scorer(AT_ONCE), counts, UNKNOWN, END_OF_LINE)
+        reader = Reader(device.scorer(CHUNK), counts, UNKNOWN, END_OF_LINE)
         reader.read(test)
     finally:
         device.close()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from neglm_cli.lm.reference import Model, Optimiser, backward, dropout_masks, forward, sampled_loss, softmax_loss
+from neglm_cli.lm.reference import Model, Optimizer, backward, dropout_masks, forward, sampled_loss, softmax_loss
 from neglm_cli.objective.losses import LOSSES, train_offsets
 
 B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
@@ -43,19 +43,19 @@ class Task:
         self.c = list(random.standard_normal((LAYERS, B, H)))
         positions = np.arange(B * T, dtype=np.uint64).reshape(B, T)
         self.masks = dropout_masks([D] + [H] * LAYERS, positions, 0.3, 1, 0) if dropped else None
-        self.keep = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
+        self.state_mask = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
 
     def gradient(self, model: Model) -> tuple[float, Model]:
         """Return the loss, and SCALE times its gradient."""
         gradient = model.like()
-        passed = forward(model, self.inputs, self.h, self.c, self.masks, self.keep)
+        activations = forward(model, self.inputs, self.h, self.c, self.masks, self.state_mask)
         if LOSSES[self.loss].sampled:
             offsets = train_offsets(self.loss, NOISE, K, 0.4)
             biased = LOSSES[self.loss].bias
-            loss, d_y = sampled_loss(model, passed.y, self.targets, self.noise, offsets, biased, SCALE, gradient)
+            loss, d_y = sampled_loss(model, activations.y, self.targets, self.noise, offsets, biased, SCALE, gradient)
         else:
-            loss, d_y = softmax_loss(model, passed.y, self.targets, SCALE, gradient)
-        backward(model, self.inputs, passed, d_y, gradient, self.masks, self.keep)
+            loss, d_y = softmax_loss(model, activations.y, self.targets, SCALE, gradient)
+        backward(model, self.inputs, activations, d_y, gradient, self.masks, self.state_mask)
         return loss, gradient
 
 
@@ -107,10 +107,10 @@ def test_softmax_loss() -> None:
 
 def test_a_reset_forgets_what_was_before() -> None:
     task, model = Task("neglm", False, False), some_model()
-    keep = np.ones((B, T))
-    keep[0, 2] = 0
+    state_mask = np.ones((B, T))
+    state_mask[0, 2] = 0
     with_state = forward(model, task.inputs, task.h, task.c)
-    found = forward(model, task.inputs, task.h, task.c, keep=keep)
+    found = forward(model, task.inputs, task.h, task.c, state_mask=state_mask)
     none = [np.zeros((1, H))] * LAYERS
     np.testing.assert_allclose(found.y[:1, 2:], forward(model, task.inputs[:1, 2:], none, none).y)
     np.testing.assert_array_equal(found.y[0, :2], with_state.y[0, :2])
@@ -125,9 +125,9 @@ def one_number(value: float) -> Model:
 def moved(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
     """Optimize a parameter that starts at 1; return its final value."""
     model = one_number(1.0)
-    optimiser = Optimiser(kind, False, clip, model.like(), model.like())
+    optimizer = Optimizer(kind, False, clip, model.like(), model.like())
     for g in gradients:
-        norm = optimiser.move(model, one_number(g), rate, (np.array([0]), np.array([0])))
+        norm = optimizer.step(model, one_number(g), rate, (np.array([0]), np.array([0])))
         assert norm == abs(g)
     return float(model.embedding[0, 0])
 
@@ -157,13 +157,13 @@ def test_clipping() -> None:
 @pytest.mark.parametrize("lazy", [False, True])
 def test_adam_moves_untouched_rows_unless_it_is_lazy(lazy: bool) -> None:
     model = Model(np.zeros((2, 1)), [], [], [], np.zeros((2, 1)), np.zeros(2))
-    optimiser = Optimiser("adam", lazy, math.inf, model.like(), model.like())
+    optimizer = Optimizer("adam", lazy, math.inf, model.like(), model.like())
     both, first = np.array([0, 1]), np.array([0])
     for touched in (both, first):
         gradient = model.like()
         for array in (gradient.embedding, gradient.output, gradient.bias):
             array[touched] = 1.0
-        optimiser.move(model, gradient, 0.1, (touched, touched))
+        optimizer.step(model, gradient, 0.1, (touched, touched))
     for array in (model.embedding[:, 0], model.output[:, 0], model.bias):
         assert array[0] == pytest.approx(-0.2)
         late = 0.09 / 0.19 / math.sqrt(0.000999 / 0.001999)  # bias-corrected moments of the second step

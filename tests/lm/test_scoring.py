@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.device import Scores
-from neglm_cli.lm.scoring import AT_ONCE, Line, Reader
+from neglm_cli.lm.scoring import CHUNK, Line, Reader
 
 COUNTS = np.array([5, 3, 1, 1])
 UNKNOWN, END = 2, 1
@@ -16,11 +16,11 @@ class Fixed:
     def __init__(self) -> None:
         self.read: list[int] = []
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         self.score(inputs, inputs)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        assert inputs.shape[1] <= AT_ONCE
+        assert inputs.shape[1] <= CHUNK
         self.read += targets[0].tolist()
         values = -1.0 - targets - inputs / 10
         return Scores(values, np.full(targets.shape, 0.5))
@@ -38,7 +38,7 @@ def test_sums() -> None:
     assert (tally.words, tally.lines, tally.oov) == (3, 2, 1)
     assert tally.perplexity == pytest.approx(np.exp(-np.mean(values)))
     assert tally.perplexity_without_oov == pytest.approx(np.exp(-(sum(values) - values[1]) / 4))
-    assert tally.unnormalised_perplexity == pytest.approx(np.exp(-np.mean(values) - 0.5))
+    assert tally.unnormalized_perplexity == pytest.approx(np.exp(-np.mean(values) - 0.5))
     assert (tally.log_z_mean, tally.log_z_std) == pytest.approx((0.5, 0))
     assert tally.unigram_perplexity == pytest.approx(np.exp(-np.log(np.array([5, 1, 3, 1, 3]) / 10).mean()))
     assert [(line.words, line.oov) for line in lines] == [(2, 1), (1, 0)]

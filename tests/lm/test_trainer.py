@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.lm.device import Minibatch, Trained
+from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
@@ -27,14 +27,14 @@ class Recorder:
         self.given: list[Minibatch] = []
         self._loss = loss
 
-    def train(self, minibatch: Minibatch) -> "Future[Trained]":
+    def train(self, minibatch: Minibatch) -> "Future[StepResult]":
         self.given.append(minibatch)
         words = minibatch.inputs.size
-        future: Future[Trained] = Future()
-        future.set_result(Trained(self._loss(minibatch.step) * words, words, 1.0))
+        future: Future[StepResult] = Future()
+        future.set_result(StepResult(self._loss(minibatch.step) * words, words, 1.0))
         return future
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         pass
 
 

@@ -54,9 +54,9 @@ def exchanges(ranks: Ranks) -> None:
 
 
 def agreement(ranks: Ranks) -> None:
-    check_same(ranks, "taste", "tea", "drink the same")
-    with pytest.raises(NeglmError, match="the same taste as rank 0: 'coffee' and not 'tea'; drink the same"):
-        check_same(ranks, "taste", "tea" if ranks.rank == 0 else "coffee", "drink the same")
+    check_same(ranks, "sampling", "tea", "drink the same")
+    with pytest.raises(NeglmError, match="the same sampling as rank 0: 'coffee' and not 'tea'; drink the same"):
+        check_same(ranks, "sampling", "tea" if ranks.rank == 0 else "coffee", "drink the same")
     assert from_first(ranks, lambda: 40 + 2) == 42
 
     def fail() -> None:

@@ -229,7 +229,7 @@ def test_embed_of_pairs_with_vectors_that_do_not_depend_on_the_run(tmp_path: Pat
     [
         (["train-lm", "none.txt"], "none.txt does not exist", 1),
         (["train-lm", "text.txt", "--hidden", "0"], "--hidden must be at least 1", 2),
-        (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 rows cannot be divided among 2 processes", 1),
+        (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 row cannot be divided among 2 processes", 1),
         (["train-lm", "text.txt", "--dry-run"], "--dry-run is the work of one process", 2),
         (["vocab", "-"], "standard input cannot be read by 2 processes", 1),
         (["vocab", "text.txt", "--min-count", "100000"], "leaves no words", 1),

@@ -52,7 +52,7 @@ def write_samples(directory: Path) -> dict[str, bytes]:
         job = LanguageModelJob(Texts(vocabulary, encoded, vocabulary.files), settings, device, Progress())
         for _ in zip(range(3), job.trainer.run(), strict=False):
             pass
-        for _ in job.trainer.settle():
+        for _ in job.trainer.wait():
             pass
         job.save_state(str(path))
         keep(f"training state {optimizer}")

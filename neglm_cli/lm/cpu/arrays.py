@@ -1,5 +1,9 @@
 """The arrays of a model and of its training, in the layouts that the CPU kernels take. Letters as in `lstm`."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +17,24 @@ from neglm_cli.lm.cpu.threads import BlockShare, Share, Worker
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded
 from neglm_cli.simd import ROW_UNIT, aligned
 
+_only_counted = ContextVar("_only_counted", default=False)
+
+
+@contextmanager
+def only_counted() -> Iterator[None]:
+    """Make arrays that have their shapes and take no memory, to add up their sizes."""
+    token = _only_counted.set(True)
+    try:
+        yield
+    finally:
+        _only_counted.reset(token)
+
 
 def zeros(*shape: int) -> np.ndarray:
     """float32, aligned to a cache line."""
-    return aligned(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    if _only_counted.get():
+        return np.broadcast_to(np.float32(0), shape)
+    return aligned(math.prod(shape)).reshape(shape)
 
 
 def odd_lines(width: int) -> int:
@@ -56,17 +74,22 @@ def unpack(packed: np.ndarray, hidden: int) -> np.ndarray:
     return np.ascontiguousarray(gates[:, :, :hidden]).reshape(rows, 4 * hidden)
 
 
-def pack_parameters(parameters: Parameters) -> Weights:
-    """The weights of the layers in panels; the tables as they are, without a copy."""
-    shape = parameters.shape
+def empty_weights(shape: Shape, embedding: np.ndarray, output: np.ndarray) -> Weights:
+    """Zeros for the layers, and the given tables."""
     panels = padded(shape.hidden) // UNITS
-    weights = Weights(
+    return Weights(
         zeros(shape.layers, panels, max(shape.inputs), PANEL),
         zeros(shape.layers, panels, shape.hidden, PANEL),
         zeros(shape.layers, panels, PANEL),
-        parameters.embedding,
-        parameters.output,
+        embedding,
+        output,
     )
+
+
+def pack_parameters(parameters: Parameters) -> Weights:
+    """The weights of the layers in panels; the tables as they are, without a copy."""
+    shape = parameters.shape
+    weights = empty_weights(shape, parameters.embedding, parameters.output)
     for number, layer in enumerate(parameters.layers):
         pack_layer(weights, number, layer, shape)
     return weights

@@ -11,7 +11,7 @@ import numpy as np
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, Weights, zeros
 from neglm_cli.lm.cpu.losses import SoftmaxLoss
 from neglm_cli.lm.cpu.tables import SparseGradients
-from neglm_cli.lm.device import Minibatch, Trained
+from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.parameters import padded
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.scale.rows import agree_on_rows, spread
@@ -46,7 +46,7 @@ class DataParallel:
         self._columns = shape.hidden + 1
         self._buffers = [zeros(1, width) for width in self._widths]
 
-    def step(self, whole: Minibatch, batch: BatchArrays, config: StepConfig) -> Trained:
+    def step(self, whole: Minibatch, batch: BatchArrays, config: StepConfig) -> StepResult:
         """whole: the minibatch with the rows of all ranks; batch: those of this one."""
         ranks, training, run = self._ranks, self._training, self._training.team.results
         losses = run(training.forward_and_loss, batch, config)
@@ -64,7 +64,7 @@ class DataParallel:
             training.apply_reduced_gradients, config, (inputs, self._padded(0, input_gradients)),
             (outputs, output_gradients),
         )  # fmt: skip
-        return Trained(float(loss[0]), whole.inputs.size, norms[0])
+        return StepResult(float(loss[0]), whole.inputs.size, norms[0])
 
     def _reduce_rest(self, end: int, loss: np.ndarray) -> None:
         self._ranks.sum(loss)

@@ -16,7 +16,7 @@ from neglm_cli.lm.cpu.softmax import NormalizerBuffers
 from neglm_cli.lm.cpu.step import carry_states, forward, score
 from neglm_cli.lm.cpu.threads import Team, Worker
 from neglm_cli.lm.cpu.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.settings import Settings
@@ -25,8 +25,6 @@ from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import ALONE, Ranks, shares
-
-SAMPLED_ROWS = 64  # of which log Z is looked at while training
 
 
 class State(NamedTuple):
@@ -39,7 +37,7 @@ class State(NamedTuple):
         return State(self.h[:, rows], self.c[:, rows])
 
 
-class Followed(NamedTuple):
+class NextState(NamedTuple):
     """After one more word."""
 
     state: State
@@ -52,9 +50,9 @@ class PendingMinibatch:
         self._parts = parts
         self._words = words
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         parts = [part.result() for part in self._parts]
-        return Trained(sum(loss for loss, _ in parts), self._words, parts[0][1])
+        return StepResult(sum(loss for loss, _ in parts), self._words, parts[0][1])
 
 
 class CpuDevice:
@@ -92,9 +90,7 @@ class CpuDevice:
             batch_parts(settings.batch, ranks.rank, ranks.size), alias_table(self._noise), self._offsets(train_offsets),
             self.team, self._owned,
         )  # fmt: skip
-        rows = min(SAMPLED_ROWS, self._batch)
-        self._log_z_y = arrays.zeros(rows, self._training.loss.y.shape[1])
-        self._log_z_buffers = arrays.normalizer_buffers(shape, rows, settings.threads)
+        self._training.transpose()
         self._parallel = DataParallel(ranks, self._training, flat) if ranks.size > 1 else None
 
     def train(self, minibatch: Minibatch) -> Pending:
@@ -117,8 +113,9 @@ class CpuDevice:
         if minibatch is None:
             return StepConfig(batch, steps, settings.embedding, 0, self.bias, np.float32(0), 0.0, 0, 0, 0.0)
         return StepConfig(
-            batch, steps, settings.embedding, settings.dropped, self.bias, np.float32(1 / len(minibatch.inputs)),
-            float(settings.clip), KINDS[settings.optimizer], minibatch.step, float(minibatch.rate),
+            batch, steps, settings.embedding, settings.dropout_threshold, self.bias,
+            np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step,
+            float(minibatch.rate),
         )  # fmt: skip
 
     def batch_arrays(
@@ -143,35 +140,16 @@ class CpuDevice:
         return BatchArrays(ids, _by_step(targets), state_mask, by_step, noise_positions, noise_key, keys)
 
     def log_z(self) -> np.ndarray:
-        y, hidden = self._log_z_y, self.shape.hidden
+        y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden
         rows = len(y)
         y[:, :hidden] = self._training.activations.h[-1, :rows, :hidden]
         y[:, hidden] = self.bias
         layer = OutputLayer(y, self.weights.output, self.logit_offsets)
-        self.team.results(score, layer, np.zeros(rows, np.int32), rows, self._log_z_buffers)
-        return _log_z(self._log_z_buffers, rows)
+        self.team.results(score, layer, np.zeros(rows, np.int32), rows, buffers)
+        return _log_z(buffers, rows)
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         self._training.flush_lazy_updates(step, rate)
-
-    def memory(self) -> dict[str, int]:
-        """Bytes of all arrays, by what they are for."""
-        training = self._training
-        purposes: dict[str, tuple[Any, ...]] = {
-            "parameters": (training.weights,),
-            "optimizer": (training.state,),
-            "gradients": (training.gradients, training.embedding_gradients, *training.loss.table_gradients()),
-            "minibatch": (
-                training.activations,
-                training.buffers,
-                training.transposed,
-                *training.loss.buffers(),
-                *training.reductions,
-                self._log_z_y,
-                self._log_z_buffers,
-            ),
-        }
-        return {purpose: _bytes(parts) for purpose, parts in purposes.items()}
 
     # --- scoring --------------------------------------------------------------------------------------
 
@@ -189,7 +167,7 @@ class CpuDevice:
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
         for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
-            tensors[name] = rows_of_all(self._ranks, array[:, : self._batch, :hidden])
+            tensors[name] = gather_rows(self._ranks, array[:, : self._batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -248,10 +226,10 @@ class CpuScorer:
         scores = self._room.target_scores[: batch * steps] - log_z
         return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         self._run(inputs, inputs, scored=False)
 
-    def score_as_it_is(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def score_unnormalized(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Scores that nothing normalises, in place of log-probabilities: float64 (B, T). They take no time for words
         that are no targets."""
         self._run(inputs, targets, scored=False)
@@ -259,7 +237,7 @@ class CpuScorer:
         scores = self.scores_of(self._states.y[: batch * steps], _by_step(targets))
         return scores.reshape(steps, batch).T
 
-    def follow(self, state: "State", words: np.ndarray, scored: bool = True) -> "Followed":
+    def step(self, state: "State", words: np.ndarray, scored: bool = True) -> "NextState":
         """Read one more word in each row of a state, which is left as it is; B rows at most as many as words."""
         batch, hidden = len(words), self._device.shape.hidden
         states = self._states
@@ -269,14 +247,14 @@ class CpuScorer:
         self._run(inputs, inputs, scored)
         after = State(states.h[:, :batch, :hidden].copy(), states.c[:, :batch, :hidden].copy())
         log_z = _log_z(self._room, batch) if scored else np.zeros(batch)
-        return Followed(after, states.y[:batch].copy(), log_z)
+        return NextState(after, states.y[:batch].copy(), log_z)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Go back to no state."""
         self._states.h[:] = 0
         self._states.c[:] = 0
 
-    def no_state(self, batch: int) -> "State":
+    def zero_state(self, batch: int) -> "State":
         shape = self._device.shape
         return State(*(np.zeros((shape.layers, batch, shape.hidden), np.float32) for _ in range(2)))
 
@@ -322,11 +300,6 @@ def load_kernels(settings: Settings, training: bool) -> None:
         device.log_z()
     CpuScorer(device, 1).score(words, words)
     device.close()
-
-
-def _bytes(arrays_: Any) -> int:
-    """Of an array, or of all in a tuple."""
-    return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))
 
 
 def _by_step(array: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A training step on the CPU: forward, loss, backward, optimizer step, as every thread of a team runs it."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.settings import Settings
 
 EMBEDDING, OUTPUT = range(2)  # the tables
+SAMPLED_ROWS = 64  # of which log Z is computed while training
 Rows = tuple[np.ndarray, np.ndarray]  # of a table: int32 (rows,), and their gradients
 
 
@@ -59,7 +61,9 @@ class Training:
             Moments(weights.output, exp_avg.output, exp_avg_sq.output),
         )
         self._exact = settings.exact
-        self.transpose()
+        rows = min(SAMPLED_ROWS, batch)
+        self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
+        self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
 
     def step(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
         """Train on one minibatch; returns the thread's part of the loss, and the norm of the whole gradient.
@@ -128,6 +132,19 @@ class Training:
             for table in (EMBEDDING, OUTPUT):
                 flush_lazy_updates(self._moments[table], self.state.last_update_step[table], everything, step + 1, rate)
 
+    def memory(self) -> dict[str, int]:
+        """Bytes of all arrays, by purpose."""
+        purposes: dict[str, tuple[Any, ...]] = {
+            "parameters": (self.weights,),
+            "optimizer": (self.state,),
+            "gradients": (self.gradients, self.embedding_gradients, *self.loss.table_gradients()),
+            "minibatch": (
+                self.activations, self.buffers, self.transposed, *self.loss.buffers(), *self.reductions, self.log_z_y,
+                self.log_z_buffers,
+            ),
+        }  # fmt: skip
+        return {purpose: _bytes(arrays_) for purpose, arrays_ in purposes.items()}
+
     def transpose(self) -> None:
         """Make the transposed copies of the weights, after they have changed."""
         self.team.results(transpose_layers, self.weights, self.transposed)
@@ -150,3 +167,8 @@ def _share_of(rows: Rows, worker: Worker) -> Rows:
     total = len(rows[0])
     share = slice(total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads)
     return rows[0][share], rows[1][share]
+
+
+def _bytes(arrays_: Any) -> int:
+    """The size of an array, or of all arrays in a tuple."""
+    return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))

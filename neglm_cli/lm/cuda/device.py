@@ -14,7 +14,7 @@ from neglm_cli.lm.cuda.network import Network, States, Text
 from neglm_cli.lm.cuda.optimise import LOSS, NORM
 from neglm_cli.lm.cuda.product import Multiplier, Part, Tiled
 from neglm_cli.lm.cuda.training import Scorings, Training, Weights, weights, width_of
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, Tensors, Trained, rows_of_all
+from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.settings import Settings
 from neglm_cli.lm.trainer import QUEUED
@@ -59,12 +59,12 @@ class PendingMinibatch:
 
     def __init__(self, done: Signal, record: np.ndarray, words: int) -> None:
         self._done, self._record, self._words = done, record, words
-        self._trained: Trained | None = None
+        self._trained: StepResult | None = None
 
-    def result(self) -> Trained:
+    def result(self) -> StepResult:
         if self._trained is None:
             self._done.synchronize()
-            self._trained = Trained(float(self._record[LOSS]), self._words, float(self._record[NORM]))
+            self._trained = StepResult(float(self._record[LOSS]), self._words, float(self._record[NORM]))
         return self._trained
 
     def synchronize(self) -> None:
@@ -142,7 +142,7 @@ class CudaDevice:
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._rows], minibatch.targets[self._rows]
         parcel.send(inputs, targets, [first, stride, noise_key, place], keys)
-        text = Text(parcel.words, parcel.head, batch, steps, settings.dropped, self._end)
+        text = Text(parcel.words, parcel.head, batch, steps, settings.dropout_threshold, self._end)
         self._training.train(text, minibatch.step, minibatch.rate, minibatch)
         done = self.gpu.copy_out(self._training.record, parcel.record)
         parcel.done = pending = PendingMinibatch(done, parcel.record, minibatch.inputs.size)
@@ -161,7 +161,7 @@ class CudaDevice:
         scorings.normalise(Part(self.gpu.upload(y)), number, self.weights.table, self.logit_offsets, no_targets)
         return scorings.log_z(number)
 
-    def finish_moves(self, step: int, rate: float) -> None:
+    def flush_lazy_updates(self, step: int, rate: float) -> None:
         if self.settings.exact:
             count = 2 * self.shape.words
             every = self.gpu.upload(np.arange(count, dtype=np.int32))
@@ -187,7 +187,7 @@ class CudaDevice:
         }
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
-        tensors["hidden"], tensors["cell"] = (rows_of_all(self._ranks, array) for array in self._carried())
+        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._carried())
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -215,7 +215,7 @@ class CudaDevice:
         return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in states.c])
 
     def _moments(self) -> list[Weights]:
-        """Those that the optimiser keeps."""
+        """Those that the optimizer keeps."""
         return [self._training.squares, self._training.means][: self.settings.moments]
 
     def _named(self, prefix: str, values: Weights) -> Tensors:
@@ -282,7 +282,7 @@ class CudaScorer:
         target_scores = device.gpu.download(self._scorings.target_scores)[:number]
         return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
 
-    def pass_over(self, inputs: np.ndarray) -> None:
+    def advance(self, inputs: np.ndarray) -> None:
         parcel, _ = self._read(inputs, inputs)
         parcel.done = self._device.gpu.event()
 

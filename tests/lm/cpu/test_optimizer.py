@@ -31,7 +31,7 @@ class Table:
         self.moments = Moments(self.start.copy(), *np.zeros((2, ROWS, WIDTH), np.float32))
         self.last_update_step = np.zeros(ROWS, np.int32)
         self.expected = model_of(self.start.astype(np.float64))
-        self.optimiser = reference.Optimiser(
+        self.optimizer = reference.Optimizer(
             kind, not exact, math.inf, self.expected.like(), self.expected.like(), epsilon=float(EPSILON)
         )
 
@@ -45,7 +45,7 @@ class Table:
         update_rows(self.moments, words, g, self.last_update_step, config(self.kind, self.step, scale), 1.0)
         gradient = self.expected.like()
         gradient.embedding[words] = scale * g
-        self.optimiser.move(self.expected, gradient, RATE, (words, np.zeros(0, np.int64)))
+        self.optimizer.step(self.expected, gradient, RATE, (words, np.zeros(0, np.int64)))
 
     def _flush(self, words: np.ndarray, step: int) -> None:
         flush_lazy_updates(self.moments, self.last_update_step, words, step, RATE)
@@ -58,8 +58,8 @@ class Table:
         if self.exact:
             self._flush(np.arange(ROWS, dtype=np.int32), self.step + 1)
         np.testing.assert_allclose(self.p, self.expected.embedding, rtol=0, atol=2e-5)
-        np.testing.assert_allclose(self.moments.exp_avg_sq, self.optimiser.squares.embedding, rtol=5e-5)
-        np.testing.assert_allclose(self.moments.exp_avg, self.optimiser.means.embedding, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(self.moments.exp_avg_sq, self.optimizer.exp_avg_sq.embedding, rtol=5e-5)
+        np.testing.assert_allclose(self.moments.exp_avg, self.optimizer.exp_avg.embedding, rtol=1e-5, atol=1e-6)
 
 
 def rows_at(step: int, gap: int) -> list[int]:

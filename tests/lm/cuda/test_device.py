@@ -99,7 +99,7 @@ def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
     third.restore(whole(second.parameters() | second.state()))
     train(third, range(4, 6))
     for one in (alone, third):
-        one.finish_moves(6, settings.lr)
+        one.flush_lazy_updates(6, settings.lr)
     expected, found = (whole(one.parameters() | one.state()) for one in (alone, third))
     assert expected.keys() == found.keys()
     for name, array in expected.items():

@@ -31,7 +31,7 @@ def test_scoring(device: CudaDevice) -> None:
     expected = ReferenceTraining(TINY, WORDS).scorer(16).score(ids[:, :16], ids[:, 1:]).log_probabilities
     scorer = device.scorer(4)
     for first in (0, 4, 8):
-        scorer.pass_over(ids[:, first : first + 4])
+        scorer.advance(ids[:, first : first + 4])
     scores = scorer.score(ids[:, 12:16], ids[:, 13:])
     np.testing.assert_allclose(scores.log_probabilities, expected[:, 12:], atol=1e-5)
 

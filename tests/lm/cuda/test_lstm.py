@@ -32,19 +32,19 @@ class Layer:
         weights = random.uniform(-1, 1, (INPUTS + 1 + units, 4 * units)).astype(np.float32)
         x, self.d_out = (random.standard_normal((batch, steps, width)) for width in (INPUTS, units))
         words = random.integers(2, 5, (batch, steps))
-        keep = (words != END).astype(float) if end >= 0 else np.ones((batch, steps))
+        state_mask = (words != END).astype(float) if end >= 0 else np.ones((batch, steps))
         self.masks = [
             np.ones(1),
             reference.dropout_masks([INPUTS, units], positions(batch, steps), dropout, SEED, EPOCH)[1],
         ]
-        start_h, start_c = random.uniform(-1, 1, (2, batch, units)) * keep[:, :1]
+        start_h, start_c = random.uniform(-1, 1, (2, batch, units)) * state_mask[:, :1]
         self.model = reference.Model(
             x.reshape(rows, INPUTS), [weights[:INPUTS].astype(float)], [weights[INPUTS + 1 :].astype(float)],
             [weights[INPUTS].astype(float)], np.zeros((1, units)), np.zeros(1),
         )  # fmt: skip
         self.inputs = np.arange(rows).reshape(batch, steps)
-        self.keep = keep
-        self.passed = reference.forward(self.model, self.inputs, [start_h], [start_c], self.masks, keep)
+        self.state_mask = state_mask
+        self.activations = reference.forward(self.model, self.inputs, [start_h], [start_c], self.masks, state_mask)
 
         xh = np.full((rows + batch, INPUTS + 1 + units), np.nan, np.float32)
         xh[:rows, :INPUTS], xh[:, INPUTS] = by_rows(x), 1
@@ -78,24 +78,24 @@ class Layer:
 
     def check_forward(self) -> None:
         """Gates, states and output; nothing beside the output is touched."""
-        steps = self.passed.steps[0]
+        steps = self.activations.steps[0]
         gates = by_rows(np.stack([np.concatenate(step.gates, axis=1) for step in steps], axis=1))
         close(self.gpu.download(self.z), gates)
         xh, c = self.gpu.download(self.xh), self.gpu.download(self.c)
         close(xh[: self.rows, INPUTS + 1 :], by_rows(np.stack([step.h for step in steps], axis=1)))
         close(c[: self.rows], by_rows(np.stack([step.c for step in steps], axis=1)))
-        close(xh[self.rows :, INPUTS + 1 :], self.passed.h[0])
-        close(c[self.rows :], self.passed.c[0])
+        close(xh[self.rows :, INPUTS + 1 :], self.activations.h[0])
+        close(c[self.rows :], self.activations.c[0])
         out = self.gpu.download(self.out)
         last = OUT_ROW + self.rows
-        close(out[OUT_ROW:last, : self.units], by_rows(self.passed.y))
+        close(out[OUT_ROW:last, : self.units], by_rows(self.activations.y))
         out[OUT_ROW:last, : self.units] = MARK
         assert (out == MARK).all()
 
     def check_backward(self) -> None:
         """Gradients of gates, by what products make of them."""
         gradient = self.model.like()
-        reference.backward(self.model, self.inputs, self.passed, self.d_out, gradient, self.masks, self.keep)
+        reference.backward(self.model, self.inputs, self.activations, self.d_out, gradient, self.masks, self.state_mask)
         d_z, xh = self.gpu.download(self.z), self.gpu.download(self.xh)[: self.rows]
         close(xh.T @ d_z, np.concatenate([gradient.w[0], gradient.b, gradient.u[0]]))
         close(d_z @ self.gpu.download(self.weights)[:INPUTS].T, by_rows(gradient.embedding[self.inputs]))

@@ -44,7 +44,7 @@ class Table:
         self.m, self.v = gpu.zeros((ROWS, WIDTH)), gpu.zeros((ROWS, WIDTH))
         self.moved = gpu.zeros(ROWS, np.int32)
         self.expected = reference.Model(self.start.astype(float), [], [], [], np.zeros((1, 1)), np.zeros(1))
-        self.optimiser = reference.Optimiser(
+        self.optimizer = reference.Optimizer(
             kind, not exact, clip, self.expected.like(), self.expected.like(), epsilon=float(EPSILON)
         )
 
@@ -69,7 +69,7 @@ class Table:
         if norm is None:
             gradient = self.expected.like()
             gradient.embedding[rows] = g
-            self.optimiser.move(self.expected, gradient, RATE, (np.array(rows), np.zeros(0, np.int64)))
+            self.optimizer.step(self.expected, gradient, RATE, (np.array(rows), np.zeros(0, np.int64)))
         return gpu.download(counts)
 
     def catch_up(self, rows: list[int], step: int) -> None:
@@ -82,8 +82,8 @@ class Table:
     def compare(self) -> None:
         download = self.gpu.download
         np.testing.assert_allclose(download(self.p), self.expected.embedding, rtol=0, atol=2e-5)
-        np.testing.assert_allclose(download(self.v), self.optimiser.squares.embedding, rtol=5e-5)
-        np.testing.assert_allclose(download(self.m), self.optimiser.means.embedding, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(download(self.v), self.optimizer.exp_avg_sq.embedding, rtol=5e-5)
+        np.testing.assert_allclose(download(self.m), self.optimizer.exp_avg.embedding, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("clip", CLIPS)
@@ -127,7 +127,7 @@ def test_all_move_as_rows_do(gpu: Gpu, kind: str, clip: float) -> None:
         )  # fmt: skip
         gradient = table.expected.like()
         gradient.embedding[1:-1] = g.reshape(-1, WIDTH)
-        table.optimiser.move(table.expected, gradient, RATE, (np.arange(1, ROWS - 1), np.zeros(0, np.int64)))
+        table.optimizer.step(table.expected, gradient, RATE, (np.arange(1, ROWS - 1), np.zeros(0, np.int64)))
     table.compare()
     np.testing.assert_array_equal(gpu.download(table.p)[[0, -1]], table.start[[0, -1]])
 

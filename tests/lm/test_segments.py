@@ -1,4 +1,4 @@
-"""A text divided into segments, one per rank, scores as a whole."""
+"""A text in stretches, one for each process, is read as one."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.lm.scoring import Line, Reader, Stretch, Tally, borders
+from neglm_cli.lm.scoring import Line, Reader, Segment, Tally, segment_bounds
 from tests.lm.making import END_OF_LINE, SMALL, counts, device
 
 WORDS = 20
@@ -30,13 +30,13 @@ def test_stretches_add_up(words: list[int], parts: int, at_once: int, whole_line
         one.read(ids, lines.append)
         tallies: list[Tally] = []
         parted: list[Line] = []
-        starts = borders(len(ids), model.shape, parts)
+        starts = segment_bounds(len(ids), model.shape, parts)
         for first, last in pairwise(starts):
             mine = reader()
-            stretch = Stretch(mine, first, last, END_OF_LINE if whole_lines else None)
+            segment = Segment(mine, first, last, END_OF_LINE if whole_lines else None)
             for at in range(0, len(ids), at_once):
-                if not stretch.ended:
-                    stretch.read(ids[at : at + at_once], parted.append if whole_lines else None)
+                if not segment.ended:
+                    segment.read(ids[at : at + at_once], parted.append if whole_lines else None)
             tallies.append(mine.tally)
         total = sum(tallies, Tally())
         assert (total.words, total.lines, total.oov) == (one.tally.words, one.tally.lines, one.tally.oov)
@@ -49,8 +49,8 @@ def test_stretches_add_up(words: list[int], parts: int, at_once: int, whole_line
 
 
 def test_all_finish_at_the_same_time() -> None:
-    """If the LSTM dominates, the first segment is nearly the whole text; otherwise, segments are nearly equal."""
+    """Where reading takes most of the time, the first segment is nearly the whole text; else they are nearly equal."""
     slow, fast = Shape(10, 500, 500, 3), Shape(1_000_000, 100, 100, 1)
-    assert borders(1000, slow, 2)[1] > 950
-    assert borders(1000, fast, 4) == pytest.approx([0, 250, 500, 750, 1000], abs=3)
-    assert borders(7, fast, 1) == [0, 7]
+    assert segment_bounds(1000, slow, 2)[1] > 950
+    assert segment_bounds(1000, fast, 4) == pytest.approx([0, 250, 500, 750, 1000], abs=3)
+    assert segment_bounds(7, fast, 1) == [0, 7]
