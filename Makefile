@@ -1,14 +1,14 @@
-# make demo    the main job from end to end, on a text that every machine has
-# make test    the tests
+# make demo    end-to-end demo, on text that every machine has
+# make test    run the tests
 # make lint    ruff, ruff format, mypy
-# make check   both, with each system call of each command failing once
-# make check-gpu  what make test leaves out of lm.cuda: the table of compiled kernels, slow tests on the simulator and,
-#              with PTXSIM=dir of ptxsim.py, the compiled code itself; none of it needs a GPU
-# make bench   side by side with other tools, about an hour: writes benchmarks/results/; DATA=dir with wiki/ and ptb/,
-#              PEERS=python with peers that are not in .venv, BENCH=--small to try it in minutes
-# make man     the man pages, from the same source as --help
+# make check   lint and test, with each system call of each command failing once
+# make check-gpu  the checks of lm.cuda that make test skips: the table of compiled kernels, slow tests on the simulator
+#              and, with PTXSIM=directory of ptxsim.py, tests of the compiled code; no GPU needed
+# make bench   compare with other tools, about an hour; writes benchmarks/results/. DATA=directory with wiki/ and ptb/,
+#              PEERS=python with peers that are not in .venv, BENCH=--small for a smoke test of a few minutes
+# make man     generate the man pages from the same source as --help
 #
-# Each makes its own virtual environment in .venv and installs what it needs. PYTHON=python3.13 chooses another Python.
+# Each target creates a virtual environment in .venv and installs its dependencies. PYTHON=python3.13 selects the Python.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -48,8 +48,8 @@ clean:
 	rm -rf .venv demo dist benchmarks/data
 
 .venv/installed: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "neglm needs Python 3.11 or newer; name one with make PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv || { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "neglm needs Python 3.11 or newer; select one with make PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv || { echo "this Python cannot create virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 

@@ -1,4 +1,4 @@
-"""The plan of the house holds: who may import whom."""
+"""Packages import in one direction only."""
 
 import ast
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
-ROOMS = [
+PACKAGES = [
     "store",
     "scale",
     "text",
@@ -16,12 +16,12 @@ ROOMS = [
     "lm",
     "pictures",
     "cli",
-]  # each may import from those before it
+]  # each may import from the ones before it
 FOUNDATIONS = {"errors", "kernels", "simd", "barrier", "__version__"}
 
 
 def imported(source: str) -> set[str]:
-    """Full names of all that a module imports, in whatever form; of names in a module, that with the name behind."""
+    """Return the qualified names of everything that a module imports, in any form."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
@@ -32,8 +32,8 @@ def imported(source: str) -> set[str]:
     return found
 
 
-def rooms_of(source: str) -> set[str]:
-    """The rooms that a module imports from, and what it imports from beside them."""
+def packages_of(source: str) -> set[str]:
+    """Return the packages and top-level modules of neglm_cli that a module imports from."""
     names = [name.split(".") for name in imported(source)]
     return {parts[1] if len(parts) > 1 else "" for parts in names if parts[0] == PACKAGE.name}
 
@@ -50,15 +50,15 @@ def rooms_of(source: str) -> set[str]:
     ],
 )
 def test_every_form_of_an_import_is_seen(line: str) -> None:
-    assert rooms_of(line) == {"cli"}
+    assert packages_of(line) == {"cli"}
 
 
 def test_imports_go_one_way() -> None:
-    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert rooms == set(ROOMS)
-    for position, room in enumerate(ROOMS):
-        for path in (PACKAGE / room).rglob("*.py"):
-            assert rooms_of(path.read_text(encoding="utf-8")) <= {*ROOMS[: position + 1], *FOUNDATIONS}, path
+    packages = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert packages == set(PACKAGES)
+    for position, package in enumerate(PACKAGES):
+        for path in (PACKAGE / package).rglob("*.py"):
+            assert packages_of(path.read_text(encoding="utf-8")) <= {*PACKAGES[: position + 1], *FOUNDATIONS}, path
 
 
 def test_one_module_knows_the_gpu() -> None:

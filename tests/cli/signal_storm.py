@@ -1,5 +1,5 @@
-"""Runs a command many times, each time under a storm of signals that begins at another Python call: python -m
-tests.cli.signal_storm TIMES ARGUMENTS. Prints a JSON list of [exit code, standard error, files that are left].
+"""Runs a command many times, each time under a storm of signals that begins at a different Python call: python -m
+tests.cli.signal_storm TIMES ARGUMENTS. Prints a JSON list of [exit code, standard error, remaining files].
 
 Commands are forked from this process, which has imported the large libraries, but nothing of neglm.
 """
@@ -24,8 +24,8 @@ PAUSE = 0.0005  # seconds between signals
 
 
 def run_neglm(arguments: list[str], first: int, begun: int) -> None:
-    """Run the command line, with the first signal at the given call. All calls are counted, and written to `begun`, if
-    there are fewer."""
+    """Run the command line, with the first signal at the given call. If there are fewer calls, write their number to
+    `begun`."""
     entry: Any = importlib.import_module("neglm_cli.__main__")
     watch, end, calls = entry.watch, entry.end, 0
 
@@ -52,8 +52,8 @@ def run_neglm(arguments: list[str], first: int, begun: int) -> None:
 
 
 def storm(arguments: list[str], first: int) -> tuple[int, str, list[str], int]:
-    """Exit code, standard error, files, and the number of calls."""
-    directory = tempfile.mkdtemp(prefix="storm-")  # a TemporaryDirectory would be removed by the child, too
+    """Return the exit code, standard error, files, and the number of calls."""
+    directory = tempfile.mkdtemp(prefix="storm-")  # the child would remove a TemporaryDirectory, too
     with tempfile.TemporaryFile() as errors:
         begun, their_end = os.pipe()
         child = os.fork()

@@ -1,4 +1,4 @@
-"""Whatever a user may give to `neglm vocab`: right, or one clear sentence, exit code 1, and no file harmed."""
+"""Bad input to `neglm vocab`: a correct result, or one clear sentence, exit code 1, and no damaged file."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ OLD = b"an old vocabulary"
 
 
 def refused(neglm: Neglm, *arguments: str) -> str:
-    """The sentence; the old output must be untouched and nothing left beside it."""
+    """Return the error message; the old output must be untouched, with no stray files."""
     Path("vocab.safetensors").write_bytes(OLD)
     before = sorted(os.listdir())
     sentence = one_sentence(neglm("vocab", *arguments, code=1).stderr)
@@ -64,7 +64,7 @@ def test_directory(neglm: Neglm) -> None:
 def test_unreadable(neglm: Neglm) -> None:
     Path("secret.txt").write_bytes(b"text")
     os.chmod("secret.txt", 0)
-    if os.access("secret.txt", os.R_OK):  # the superuser reads everything, but not this
+    if os.access("secret.txt", os.R_OK):  # root can read any file, but not this one
         assert "cannot read /proc/self/mem" in refused(neglm, "/proc/self/mem")
     else:
         assert "cannot read secret.txt: Permission denied" in refused(neglm, "secret.txt")
@@ -82,7 +82,7 @@ def test_one_line_of_100_mb(neglm: Neglm) -> None:
 
 
 def test_nothing_but_nul_bytes(neglm: Neglm) -> None:
-    """NUL is a letter: this is one word of 50 MB."""
+    """NUL is part of a word: this is a single word of 50 MB."""
     assert counted(neglm, bytes(50_000_000)) == {bytes(50_000_000): 1, b"<eos>": 1, b"<unk>": 1}
 
 
@@ -128,14 +128,14 @@ def test_output_that_cannot_be_written(neglm: Neglm) -> None:
 
 
 def limited_files() -> None:
-    """A limit on the size of files, which acts like a disk that gets full."""
+    """Limit the size of files, which acts like a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
 
 def test_a_disk_that_gets_full(neglm: Neglm, workplace: Path) -> None:
     Path("corpus").write_bytes(b" ".join(b"word%d" % i for i in range(100_000)))
-    neglm("vocab", "corpus", "-o", "warm")  # kernels are compiled, which writes files too
+    neglm("vocab", "corpus", "-o", "warm")  # compile kernels first, which also writes files
     Path("vocab.safetensors").write_bytes(OLD)
     before = sorted(os.listdir())
     for arguments, message in (

@@ -12,7 +12,7 @@ from tests.text.making import vocabulary_of
 
 @pytest.fixture
 def cached(workplace: Path) -> Path:
-    """A cache with two copies, the one of a.txt older."""
+    """Make a cache with two encoded corpora, of which that of a.txt is older."""
     text = b"the cat sat on the mat\n"
     vocabulary = vocabulary_of(text, directory=workplace)
     for name in ("a.txt", "b.txt"):

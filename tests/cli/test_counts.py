@@ -1,4 +1,4 @@
-"""Counts in what commands print: one is singular, and numbers that stand beside each other count the same."""
+"""Counts in the output of commands: singular for one, and consistent units for adjacent numbers."""
 
 import re
 from pathlib import Path
@@ -63,4 +63,4 @@ def test_embed_says_what_it_leaves_out_of_a_vocabulary(neglm: Neglm) -> None:
     assert "\nleaving out 1 word below --min-count 2\n" in neglm("embed", *small, "--min-count", "2").stderr.decode()
     assert "leaving out" not in neglm("embed", *small, "--min-count", "1").stderr.decode()
     Path("vocab.safetensors").unlink()
-    assert "leaving out" not in neglm("embed", "some.txt", *small).stderr.decode()  # a text that is counted here
+    assert "leaving out" not in neglm("embed", "some.txt", *small).stderr.decode()  # a text without a vocabulary

@@ -1,4 +1,4 @@
-"""`--device` as a user gives it; the GPU is Numba's simulator."""
+"""`--device` on the command line, with Numba's simulator as the GPU."""
 
 import json
 import os
@@ -71,14 +71,14 @@ def test_help_promises_the_same_bytes_on_the_cpu_only() -> None:
 
 
 def test_auto_takes_no_simulator(neglm: Neglm, corpus: Path) -> None:
-    """Whether one is there or not, the model is the same."""
+    """The model is the same with and without a GPU."""
     neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "one", **SIMULATED)
     neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "two", "--device", "cpu")
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
 def simulated(*arguments: str) -> subprocess.Popen[bytes]:
-    """neglm on Numba's simulator, with the schedule that is faster."""
+    """Run neglm on Numba's simulator, with the faster schedule."""
     start = "from tests.lm.cuda.turns import take_turns; take_turns(); from neglm_cli.__main__ import main; main()"
     environment = os.environ | SIMULATED | {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
@@ -88,7 +88,7 @@ def simulated(*arguments: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow_gpu
 def test_trained_on_both(neglm: Neglm, corpus: Path) -> None:
-    """A GPU begins and is killed, the CPU goes on: as if all were on the CPU. The GPU scores as the CPU does."""
+    """A run killed on the GPU and resumed on the CPU ends like one on the CPU alone; both give the same scores."""
     options = ("corpus.txt", *TINY, "--epochs", "3")
     neglm("train-lm", *options, "--model", "cpu", "--device", "cpu")
     state = Path("both.partial")

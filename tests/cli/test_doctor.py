@@ -29,7 +29,7 @@ GPU_RATE = {
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs the command in this process, where parts of it can be replaced; gives what it prints."""
+    """Run the command in this process, where parts of it can be replaced; return its output."""
     monkeypatch.setattr("neglm_cli.cli.main.watch", lambda: None)
     monkeypatch.setattr(doctor_run, "processor_checks", lambda task: iter([Check("all", {"loss": 1e-8})]))
     monkeypatch.setattr(doctor_machine, "_mpi", lambda: Found("MPI", MISSING, ""))
@@ -42,7 +42,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_there_is_and_that_it_works(neglm: Neglm, tmp_path: Path) -> None:
-    """With the real checks, in a process of its own; nothing in it says whose machine it is."""
+    """Run the real checks in a separate process; the report does not identify the machine's owner."""
     cache = {"NEGLM_CACHE": str(tmp_path / "cache" / "deep"), "HOME": str(tmp_path), "USER": "somebody"}
     kernels = {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR") or str(_kernels())}
     report = neglm("doctor", "--quick", "--device", "cpu", **cache, **kernels).stdout.decode()
@@ -137,7 +137,7 @@ class Gpu:
 
 
 def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is checked there has tests of its own: this is what is made of it."""
+    """The checks have their own tests; this covers how their results are reported."""
 
     def gpu_checks(*_: Any) -> Iterator[Check]:
         yield Check("products", {"product": 1e-7})
@@ -171,7 +171,7 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
 
 
 def test_a_gpu_that_cannot_be_measured(here: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report is printed all the same."""
+    """The report is still printed."""
     monkeypatch.setattr(doctor, "find_gpu", lambda device: Gpu())
     monkeypatch.setattr(doctor_run, "examinable", lambda gpu: gpu)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", lambda *_: iter([Check("products")]))
@@ -188,7 +188,7 @@ def test_home_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With stand-ins for mpi4py: one that works and says who built it, and one that finds no library."""
+    """With two fakes of mpi4py: one that works and names its vendor, and one that finds no library."""
     package = tmp_path / "mpi4py"
     package.mkdir()
     (package / "__init__.py").touch()

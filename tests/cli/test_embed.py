@@ -1,4 +1,4 @@
-"""`neglm embed` as a user runs it."""
+"""`neglm embed` on the command line."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ NOTES = (
 
 
 def sentence(stderr: bytes) -> str:
-    """The error message: the only line that is no note."""
+    """Return the error message: the only line that is not a note."""
     lines = [line for line in stderr.split(b"\n") if not line.decode().startswith(NOTES)]
     return one_sentence(b"\n".join(lines))
 
@@ -48,7 +48,7 @@ def summary(neglm: Neglm, *arguments: str, **options: Any) -> dict[str, Any]:
 
 
 def test_the_two_lines(neglm: Neglm, corpus: Path) -> None:
-    """A vocabulary, then vectors, without naming the corpus again: it is said which one it is."""
+    """Vectors from a vocabulary, without naming the corpus again; a note names it."""
     neglm("vocab", "corpus.txt")
     result = neglm("embed", "--size", "10", NEGLM_CACHE="cache")
     assert b"training on corpus.txt, the corpus of the vocabulary" in result.stderr
@@ -95,7 +95,7 @@ def test_compressed_and_piped_text_give_the_same(neglm: Neglm, corpus: Path) -> 
 
 
 def test_deterministic(neglm: Neglm, corpus: Path) -> None:
-    """The same bytes with two threads, at every run."""
+    """Bit-identical from run to run, with two threads."""
     options = (*SMALL, "--deterministic", "--threads", "2", "-o")
     for name in ("one", "two"):
         neglm("embed", "corpus.txt", *options, name)
@@ -119,10 +119,10 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init", "small", code=1).stderr)
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
-    assert message == sentence(neglm("embed", "none.txt", *SMALL, "--init", "small", code=1).stderr)  # looked at first
+    assert message == sentence(neglm("embed", "none.txt", *SMALL, "--init", "small", code=1).stderr)  # checked first
 
 
-CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # for the second time: there is one already
+CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # the second time, when one exists already
 
 
 RUN = "import sys; from neglm_cli.cli.main import run; sys.exit(run(sys.argv[1:]))"
@@ -139,7 +139,7 @@ RUN = "import sys; from neglm_cli.cli.main import run; sys.exit(run(sys.argv[1:]
     ids=["SIGINT", "SIGTERM", "SIGKILL", "SIGTERM twice"],
 )
 def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, code: int, first: str) -> None:
-    """Whatever ended it, it goes on, and ends with the bytes of a run that was not interrupted."""
+    """However it was interrupted, it resumes, and ends bit-identical to an uninterrupted run."""
     Path("corpus.txt").write_bytes(some_text(20_000))
     options = ("corpus.txt", "--size", "100", "--min-count", "1", "--epochs", "150", "--sample", "0", "--no-cache",
                "--deterministic", "--threads", "2")  # fmt: skip
@@ -212,7 +212,7 @@ def test_resume_with_other_options_or_another_text(neglm: Neglm, corpus: Path) -
 
 
 def test_pairs(neglm: Neglm, workplace: Path) -> None:
-    """x and y have their own alphabets, in files or pipes."""
+    """x and y have separate vocabularies, in files or pipes."""
     text = b"new york\tcity\t300\nparis\tcity\t200\nparis\tfrance\t100\nrome\titaly\n"
     Path("pairs.tsv").write_bytes(text)
     same = ("--size", "4", "--threads", "1", "--epochs", "20")
@@ -231,7 +231,7 @@ def test_pairs(neglm: Neglm, workplace: Path) -> None:
 
 @pytest.mark.parametrize("objective", ["pmi", "cond"])
 def test_exact_pairs(neglm: Neglm, workplace: Path, objective: str) -> None:
-    """With full rank the scores are the PMI, or log p(y|x); the file says so, and is the same every time."""
+    """At full rank, scores equal the PMI, or log p(y|x); the file records which, and is reproducible."""
     table = np.array([[40, 10, 2], [5, 30, 5], [1, 2, 50]])
     lines = [f"x{i}\ty{j}\t{table[i, j]}\n" for i, j in np.ndindex(3, 3)]
     Path("pairs.tsv").write_text("".join(lines))
@@ -252,7 +252,7 @@ def test_exact_pairs(neglm: Neglm, workplace: Path, objective: str) -> None:
 
 
 def test_pmi_of_a_text(neglm: Neglm, workplace: Path) -> None:
-    """Vectors keep more of the PMI matrix than their start, on the pairs of their own text."""
+    """Trained vectors capture more of the PMI matrix of their text than their initial values do."""
     Path("corpus.txt").write_bytes(some_text(60_000, vocabulary=60))
     neglm(
         "embed",
@@ -281,7 +281,7 @@ def test_pmi_of_a_text(neglm: Neglm, workplace: Path) -> None:
 
 
 def refused(neglm: Neglm, *arguments: str, code: int = 1) -> str:
-    """The sentence; an old output must be untouched and nothing left beside it."""
+    """Return the error message; the old output must be untouched, with no stray files."""
     Path("vectors.safetensors").write_bytes(b"old")
     before = sorted(os.listdir())
     message = sentence(neglm("embed", *arguments, code=code).stderr)
@@ -357,7 +357,7 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_inputs_are_never_overwritten(neglm: Neglm, corpus: Path) -> None:
-    """Neither those that are named nor those that are remembered or implied, nor by the state beside the output."""
+    """Inputs given, recorded or implied are safe, from the training state next to the output, too."""
     text = corpus.read_bytes()
     neglm("vocab", "corpus.txt")
     vocabulary = Path("vocab.safetensors").read_bytes()
@@ -378,7 +378,7 @@ def test_nothing_to_learn(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_a_text_that_becomes_shorter(tmp_path: Path) -> None:
-    """The end is an error, not a wait for words that never come."""
+    """A truncated text is an error, not an endless wait."""
     job = job_of(some_text(5000), tmp_path, epochs=2)
     trainer = job.trainer()
     trainer.total = job.total + job.source.length
@@ -401,7 +401,7 @@ def test_resume_of_what_is_no_state(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_pmi_of_vectors_with_other_contexts(neglm: Neglm, corpus: Path) -> None:
-    """Contexts in another order are the same contexts; those that are missing make no pairs."""
+    """Contexts may come in any order; missing ones produce no pairs."""
     neglm("embed", "corpus.txt", *SMALL, "--sample", "0")
     vectors = Vectors.load("vectors.safetensors")
     whole = json.loads(neglm("pmi", "--json", "--no-svd").stdout)

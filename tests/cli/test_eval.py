@@ -8,7 +8,7 @@ from neglm_cli.cli.commands import spread_out
 from tests.conftest import Neglm, one_sentence
 from tests.vectors.making import vectors_of
 
-# Corners of a square, and cosines with `man` that are easy: 3/√10 with king and woman, 3/√11 with queen.
+# Corners of a square, with simple cosines to `man`: 3/√10 for king and woman, 3/√11 for queen.
 WORDS = {b"man": [0, 0, 3], b"king": [1, 0, 3], b"woman": [0, 1, 3], b"queen": [1, 1, 3], b"other": [-1, -1, 3]}
 PAIRS = b"word1,word2,score\nman,king,8\nman,queen,3\nman,man,9\nman,dog,1\n"
 FAMILY = b": family\nman king woman queen\nMan King Woman Queen\n"

@@ -1,4 +1,4 @@
-"""`neglm eval --test` as a user runs it."""
+"""`neglm eval --test` on the command line."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def test_all_figures(neglm: Neglm, model: Path) -> None:
     text = Path("test.txt").read_bytes()
     assert result["words"] == len(text.split())
     assert result["lines"] == text.count(b"\n")
-    assert result["oov"] == 2  # <unk> in the text itself is a word of the vocabulary
+    assert result["oov"] == 2  # a literal <unk> in the text is in the vocabulary
     assert result["bytes"] == len(text)
     assert result["vocabulary"] == len(LanguageModel.load("model.safetensors").words)
     tokens = result["words"] + result["lines"]

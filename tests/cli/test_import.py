@@ -1,4 +1,4 @@
-"""`neglm import`: whatever it is given, right or one clear sentence, and no file harmed."""
+"""`neglm import` on any input: a correct result, or one clear sentence, and no damaged file."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ BINARY = b"2 2\na " + np.array([1, 2], "<f4").tobytes() + b"\nb " + np.array([3,
 
 
 def refused(neglm: Neglm, *arguments: str, stdin: bytes = b"", code: int = 1) -> str:
-    """The sentence; the old output must be untouched and nothing left beside it."""
+    """Return the error message; the old output must be untouched, with no stray files."""
     Path("vectors.safetensors").write_bytes(OLD)
     before = sorted(os.listdir())
     sentence = one_sentence(neglm("import", *arguments, stdin=stdin, code=code).stderr)
@@ -30,7 +30,7 @@ def refused(neglm: Neglm, *arguments: str, stdin: bytes = b"", code: int = 1) ->
 
 @pytest.fixture
 def neglm_here(workplace: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Neglm:
-    """The command line inside this process: there are many bad files, and a start takes a second."""
+    """Run the command line in this process: there are many bad files, and each start takes a second."""
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
     def run_here(*arguments: str, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:

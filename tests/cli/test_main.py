@@ -1,4 +1,4 @@
-"""What all commands share: start-up, exit codes, signals, pipes, completion."""
+"""Behavior common to all commands: start-up, exit codes, signals, pipes, completion."""
 
 import os
 import shlex
@@ -116,7 +116,7 @@ def test_alone_it_shows_the_help(neglm: Neglm) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(neglm: Neglm, closed: str) -> None:
-    """The vocabulary must not get the number of a closed stream, or what is printed would end up in it."""
+    """The vocabulary must not reuse the descriptor of a closed stream, or output would end up in it."""
     Path("corpus.txt").write_bytes(b"a b\n")
     neglm("vocab", "corpus.txt", "-o", "expected")
     result = subprocess.run(["bash", "-c", f"{shlex.join(COMMAND)} vocab corpus.txt {closed}"], capture_output=True)
@@ -142,7 +142,7 @@ def test_signals_end_with_one_line_and_leave_nothing(neglm: Neglm, number: int, 
     for i in range(20):
         process.stdin.write(b" ".join(b"w%d" % (100_000 * i + j) for j in range(100_000)) + b"\n")
     process.stdin.flush()
-    while not os.listdir("tmp"):  # until a run is on disk: it is at work
+    while not os.listdir("tmp"):  # wait until it has spilled to disk
         time.sleep(0.05)
     process.send_signal(number)
     assert process.wait() == code

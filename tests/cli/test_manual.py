@@ -61,7 +61,7 @@ def test_man_shows_them_without_a_warning() -> None:
 def test_help_says_what_the_pages_say(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Word for word, square brackets included, on a terminal where each text fits in a line."""
+    """Verbatim, including square brackets, on a terminal wide enough for each text."""
     monkeypatch.setenv("COLUMNS", "5000")
     monkeypatch.setattr("neglm_cli.cli.main.watch", lambda: None)
     assert run([name, "--help"] if name else ["--help"]) == 0

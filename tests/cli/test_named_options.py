@@ -1,4 +1,4 @@
-"""Options: those that are named in messages exist, and one that several commands have is the same in all of them."""
+"""Options named in messages exist, and an option of several commands is the same in all of them."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ OTHERS = {"--mpi": "of srun", "--help": "Click adds it", "--write": "of a progra
 
 
 def options() -> set[str]:
-    """All options of all commands."""
+    """Return all options of all commands."""
     group: Any = typer.main.get_command(app)
     commands = [group, *group.commands.values()]
     return {
@@ -25,7 +25,7 @@ def options() -> set[str]:
 
 
 def named_in(path: Path) -> set[str]:
-    """Options in the string literals of a module: in its messages, help texts and docstrings."""
+    """Return the options in a module's string literals: messages, help texts and docstrings."""
     texts = [
         node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
     ]

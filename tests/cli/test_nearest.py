@@ -66,7 +66,7 @@ def test_contexts(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def test_lines_of_standard_input(neglm: Neglm, vectors: Vectors) -> None:
-    """A line without an answer has an empty line all the same, so that a reader can tell where it ends."""
+    """A query without an answer still ends with an empty line, as a delimiter."""
     result = neglm("nearest", stdin=b"east\nsouth\n\n  east north \r\nwest", code=0)
     answers = result.stdout.split(b"\n\n")
     assert answers[0] + b"\n\n" == EAST
@@ -86,7 +86,7 @@ def test_lines_of_standard_input(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def buffered() -> dict[str, str]:
-    """An environment in which Python holds back what nobody flushes."""
+    """Return an environment in which Python buffers output until it is flushed."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
@@ -112,7 +112,7 @@ def test_each_line_is_answered_before_the_next_is_sent(neglm: Neglm, vectors: Ve
 
 
 def test_a_reader_that_has_enough(neglm: Neglm, vectors: Vectors) -> None:
-    neglm("nearest", "east")  # kernels are compiled
+    neglm("nearest", "east")  # compile kernels
     process = subprocess.Popen(
         [*COMMAND, "nearest"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -130,7 +130,7 @@ def test_a_reader_that_has_enough(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: Vectors) -> None:
-    """The others are answered all the same, as from standard input; only the exit code tells."""
+    """Other queries are still answered, as from standard input; only the exit code shows the failure."""
     result = neglm("nearest", "south", "east", code=1)
     assert result.stdout == b"\n" + EAST
     assert one_sentence(result.stderr) == "neglm: `south` is not among the 5 words of vectors.safetensors"
@@ -167,7 +167,7 @@ def test_on_a_terminal_columns_are_aligned_and_control_characters_shown(neglm: N
     assert process.stderr.read() == b"word> word> \n"
     assert process.wait() == 0
     shown = b""
-    with suppress(OSError):  # when all is read: the other end is closed
+    with suppress(OSError):  # at end of output: the other end is closed
         while data := os.read(ours, 10_000):
             shown += data
     shown = shown.replace(b"\r\n", b"\n")

@@ -1,4 +1,4 @@
-"""No output takes the place of an input, or of what an input was made from, under any name."""
+"""No output overwrites an input, or a file that an input was made from, under any name."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ TINY = "--size 4 --min-count 1 --threads 1 --no-cache"
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str, str]]) -> Path:
-    """A text, its vocabulary, and vectors and a model that remember it."""
+    """Make a text, its vocabulary, and vectors and a model that record it."""
     directory = tmp_path_factory.mktemp("made")
     for name in ("corpus.txt", "valid.txt", "other.txt"):
         (directory / name).write_bytes(TEXT)
@@ -93,7 +93,7 @@ def test_outputs_that_are_inputs(neglm: Neglm, made: None, command: str, called:
 
 
 def cut_short(command: str, state: str) -> None:
-    """Start a training, and kill it when its state is there."""
+    """Start a training, and kill it once its state is written."""
     with subprocess.Popen([*COMMAND, *command.split(), "--epochs", "1000000", "--checkpoint", "0"]) as process:
         while not os.path.exists(state):
             assert process.poll() is None
@@ -102,7 +102,7 @@ def cut_short(command: str, state: str) -> None:
 
 
 def test_a_training_that_goes_on_remembers_its_texts(neglm: Neglm, made: None) -> None:
-    """Its log is no text that it was started with, which only its state knows."""
+    """The log must not overwrite a text of the run being resumed, which only its state names."""
     os.unlink("vocab.safetensors")
     cut_short(f"train-lm corpus.txt --valid valid.txt {SMALL}", "model.safetensors.partial")
     for text in ("corpus.txt", "valid.txt"):

@@ -58,14 +58,14 @@ def test_json_and_list(neglm: Neglm, corpus: Path) -> None:
         "passes": [{"phrases": 3, "joined": 80}, {"phrases": 1, "joined": 40}],
         "most_frequent": [["hong_kong", 40], ["new_york", 40], ["new_york_city", 40], ["york_city", 40]],
     }
-    # log(40 · 480 / (40 · 40)), log(40 · 480 / (40 · 80)), and, 80 pairs being joined, log(40 · 400 / (40 · 80))
+    # log(40 · 480 / (40 · 40)), log(40 · 480 / (40 · 80)) and, after joining 80 pairs, log(40 · 400 / (40 · 80))
     assert Path("list").read_bytes() == (
         b"hong_kong\t40\t2.4849\t1\nnew_york\t40\t2.4849\t1\nyork_city\t40\t1.7918\t1\nnew_york_city\t40\t1.6094\t2\n"
     )
 
 
 def test_npmi(neglm: Neglm, corpus: Path) -> None:
-    """hong and kong stand only together: no phrase has a higher score."""
+    """hong and kong occur only together: no phrase has a higher score."""
     listed = neglm(
         "phrases", "corpus.txt", "--score", "npmi", "--threshold", "0.999", "-o", "out", "--list", "-"
     ).stdout
@@ -117,7 +117,7 @@ def test_pipes_on_both_sides(neglm: Neglm, corpus: Path) -> None:
 
 def test_several_files_are_one_text(neglm: Neglm, corpus: Path) -> None:
     half = TEXT.index(b"\n", len(TEXT) // 2)
-    Path("one").write_bytes(TEXT[:half])  # without newline at its end
+    Path("one").write_bytes(TEXT[:half])  # no newline at the end
     Path("two").write_bytes(gzip.compress(TEXT[half + 1 :]))
     assert neglm("phrases", "one", "two", *RULE, "-q").stdout == JOINED
 
@@ -171,7 +171,7 @@ def test_full_devices(neglm: Neglm, corpus: Path) -> None:
 
 
 def refused(neglm: Neglm, *arguments: str, code: int = 1, stdin: bytes = b"") -> str:
-    """The sentence; old outputs must be untouched and nothing left beside them."""
+    """Return the error message; old outputs must be untouched, with no stray files."""
     for name in ("out", "list"):
         Path(name).write_bytes(OLD)
     before = sorted(os.listdir())
@@ -228,7 +228,7 @@ def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: list[str], message: 
 
 
 def test_a_signal_leaves_nothing(neglm: Neglm, corpus: Path) -> None:
-    """While standard input is copied: the copy goes, the old files stay."""
+    """Interrupted while copying standard input: the copy is removed, old files stay."""
     neglm("phrases", "corpus.txt", *RULE, "-q")  # may compile
     Path("tmp").mkdir()
     Path("out").write_bytes(OLD)

@@ -1,4 +1,4 @@
-"""`neglm plot`: pictures that are there and say what they should, or one clear sentence and nothing written."""
+"""`neglm plot`: figures with the right contents, or one clear sentence and no output."""
 
 import json
 import os
@@ -31,12 +31,12 @@ WORDS = [f"word{i}" for i in range(30)]
 @pytest.fixture
 def logs(workplace: Path) -> None:
     Path("neglm.log").write_bytes(lines(*training(4, best=97.5)))
-    Path("nce.log").write_bytes(lines(*training(3, best=104.25))[:-40])  # as it is while it runs
+    Path("nce.log").write_bytes(lines(*training(3, best=104.25))[:-40])  # as in a running training
 
 
 @pytest.fixture
 def vectors(workplace: Path) -> Vectors:
-    """Names with what a picture's text may stumble over among them."""
+    """Names, including ones that are hard to render."""
     random = np.random.default_rng(1)
     names = [*WORDS, "$x$", "a<b", "back\\slash", "\x1b[31m", "x" * 60]
     found = vectors_of({name.encode(): random.standard_normal(5).tolist() for name in names})
@@ -53,7 +53,7 @@ def pairs(workplace: Path) -> None:
 
 
 def texts(path: str) -> list[str]:
-    """All that is written in an SVG."""
+    """Return all text of an SVG."""
     root = ET.parse(path).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     return ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -141,7 +141,7 @@ def test_lines_are_told_apart_without_colours(neglm: Neglm, logs: None) -> None:
     neglm("plot", "neglm.log", "nce.log", "-o", "c.svg")
     svg = Path("c.svg").read_text()
     dashes = set(re.findall(r"stroke-dasharray: ([\d.,]+)", svg))
-    assert len(dashes) >= 2  # of the second line, and of what leads to its name
+    assert len(dashes) >= 2  # of the second line, and of the leader to its label
     assert "#0072b2" in svg
     assert "#d55e00" in svg
 
@@ -290,7 +290,7 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
 
 
 class Follower:
-    """`neglm plot --follow` on a terminal of its own."""
+    """`neglm plot --follow` on its own pseudo-terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -312,8 +312,8 @@ class Follower:
         os.close(self._master)
 
     def shown(self) -> str:
-        """All that was shown so far, without colours and moves of the cursor."""
-        with suppress(OSError):  # there is nothing now, or the other end was closed
+        """Return all output so far, without colors and cursor movements."""
+        with suppress(OSError):  # nothing to read yet, or the other end is closed
             while data := os.read(self._master, 1 << 16):
                 self._read += data
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._read.decode(errors="replace"))
@@ -322,12 +322,12 @@ class Follower:
         self._wait(lambda: text in self.shown())
 
     def finish(self) -> int:
-        """The exit code. What is shown must be read on, or the process would wait for that."""
+        """Return the exit code. Keeps reading the output, or the process would block on it."""
         self._wait(lambda: self.shown() is not None and self.process.poll() is not None)
         return self.process.returncode
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS  # one that hangs is an error
+        deadline = time.monotonic() + SECONDS  # a hang is an error
         while not done():
             assert time.monotonic() < deadline, self.shown()[-300:]
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""`neglm pmi` on pairs: right figures, or one clear sentence."""
+"""`neglm pmi` on pairs: correct figures, or one clear sentence."""
 
 import json
 from pathlib import Path

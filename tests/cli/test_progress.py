@@ -1,4 +1,4 @@
-"""Progress bars, in real pseudo-terminals of several widths, and progress lines elsewhere."""
+"""Progress bars in pseudo-terminals of several widths, and progress lines elsewhere."""
 
 import gzip
 import os
@@ -14,12 +14,12 @@ from tests.terminal import run_in_terminal, terminal
 from tests.warm import Warm
 
 WIDTHS = [60, 80, 120, 200]
-BAR = re.compile(r" {0,2}\d{1,3}%  \S.* to go +[█░]{10,20}  \S")  # percentage, time left, bar, details
+BAR = re.compile(r" {0,2}\d{1,3}%  \S.* to go +[█░]{10,20}  \S")  # percentage, ETA, bar, details
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, in seconds, as the test sets it."""
+    """A clock that the test sets, in seconds."""
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     return now
@@ -98,7 +98,7 @@ def test_a_terminal_gets_percentage_time_bar_and_what_fits_of_the_details(
     start = f" 25%  5 min 0 s to go    {'█' * (cells // 4)}{'░' * (cells - cells // 4)}  "
     assert line == (start + f"training, {detail}, 250.0 K words, 2.5 K words/s")[: columns - 1].rstrip()
     assert "training, epoch 2/39" in line
-    assert seen.frames()[-1] == []  # and it leaves nothing behind
+    assert seen.frames()[-1] == []  # and it clears the line
 
 
 def test_notes_come_above_the_bar(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_training_at_a_dumb_terminal(texts: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str, str]]) -> Path:
-    """A directory with a text, a language model, vectors, and questions about them."""
+    """Make a directory with a text, a language model, vectors, and analogy questions."""
     directory = tmp_path_factory.mktemp("trained")
     (directory / "text").write_text(
         "".join(f"the cat {i % 7} sat on the mat {i % 5} and ran home\n" for i in range(600))

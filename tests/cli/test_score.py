@@ -1,4 +1,4 @@
-"""`neglm score`, `generate` and `next` as a user runs them."""
+"""`neglm score`, `generate` and `next` on the command line."""
 
 import json
 import math
@@ -71,7 +71,7 @@ def test_words_add_up_in_both_forms_and_bases(neglm: Neglm, model: LanguageModel
 
 
 def test_a_partner_can_wait_for_each_answer(model: LanguageModel, neglm: Neglm) -> None:
-    neglm("score", stdin=b"a\n")  # so that kernels are compiled
+    neglm("score", stdin=b"a\n")  # compile kernels
     with subprocess.Popen([*COMMAND, "score"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout

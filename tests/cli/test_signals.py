@@ -1,4 +1,4 @@
-"""Signals are raised, noted or ignored, as the place needs it."""
+"""Signals are raised, deferred or ignored, depending on the code they interrupt."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_signal_is_raised_once(number: signal.Signals) -> None:
 
 
 def alarm() -> None:
-    """What comes five seconds after a signal that was raised."""
+    """The alarm five seconds after a raised signal."""
     os.kill(os.getpid(), signal.SIGALRM)
 
 
@@ -57,7 +57,7 @@ def test_a_signal_that_got_lost_is_raised_again() -> None:
 
 
 def test_cleaning_up_may_take_long() -> None:
-    """It is not cut short by the same signal, raised again; nor if something else goes wrong meanwhile."""
+    """Neither a repeated signal nor another failure cuts the cleanup short."""
     cleaned = []
     with pytest.raises(Terminated):
         try:
@@ -96,7 +96,7 @@ def test_nothing_noted_leaves_signals_as_they_were() -> None:
 
 
 def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
-    """As nohup has it."""
+    """As under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     watch()
     with noted() as signals:
@@ -106,7 +106,7 @@ def test_who_ignores_a_signal_goes_on_ignoring_it() -> None:
 
 
 def storms(times: int, *arguments: str) -> list[tuple[int, str, list[str]]]:
-    """What a command does without a signal, and with signals from each of so many moments on."""
+    """Run a command without signals, and with signals from each of several moments on."""
     command = [sys.executable, "-m", "tests.cli.signal_storm", str(times), *arguments]
     environment = users_environment() | {"PYTHONPATH": str(ROOT)}
     found = json.loads(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
@@ -115,21 +115,21 @@ def storms(times: int, *arguments: str) -> list[tuple[int, str, list[str]]]:
 
 @pytest.mark.parametrize("arguments", [("vocab", "CORPUS", "-q", "-o", "out"), ("info", "none")])
 def test_signals_that_come_again_and_again(corpus: Path, arguments: tuple[str, ...]) -> None:
-    """While modules are imported, at work, when files are removed, and on the way out."""
+    """During imports, work, the removal of files, and exit."""
     given = [str(corpus) if argument == "CORPUS" else argument for argument in arguments]
     whole, *ends = storms(8, *given)
     assert whole[2] == ["tmp"] or whole[2] == ["out", "tmp"]
     sentences = {129: "neglm: terminated\n", 130: "neglm: interrupted\n", 143: "neglm: terminated\n"}
     for code, errors, left in ends:
         assert (code, errors, left) == whole or errors == sentences[code]
-        assert left in (["tmp"], whole[2])  # the output, if it was there already
+        assert left in (["tmp"], whole[2])  # the output, if it existed before
     assert {code for code, _, _ in ends} & set(sentences)
 
 
 def test_an_error_behind_a_signal_is_the_signal(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C code that calls Python turns an exception that it does not expect into a SystemError."""
+    """C code that calls Python turns an unexpected exception into a SystemError."""
 
     def broken(paths: list[str]) -> None:
         try:
@@ -143,7 +143,7 @@ def test_an_error_behind_a_signal_is_the_signal(
 
 
 def test_a_signal_waits_for_llvmlite() -> None:
-    """An exception in the middle of its calls makes it free memory twice."""
+    """An exception in the middle of its calls leads to a double free."""
     program = {"__name__": "llvmlite.binding", "os": os, "number": signal.SIGTERM}
     exec("os.kill(os.getpid(), number)", program)
     assert raised() == signal.SIGTERM

@@ -1,4 +1,4 @@
-"""Words, names and versions from files must not reach a terminal as control characters; pipes get exact bytes."""
+"""Terminals never receive control characters from words, names or versions in files; pipes get exact bytes."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from tests.cli.test_train_lm import SMALL
 from tests.conftest import COMMAND, Neglm, users_environment
 from tests.sgns.making import some_text
 
-TITLE = b"\x1b]0;owned\x07"  # sets the title of a window
-COLOR = "\x9b31mred".encode()  # the same as ESC [ 31 m, in one character
-REVERSED = "\u202egpj.exe".encode()  # shows as exe.jpg
-PERSIAN = "می‌خواهم".encode()  # with a non-joiner, as it is spelled
+TITLE = b"\x1b]0;owned\x07"  # sets the window title
+COLOR = "\x9b31mred".encode()  # like ESC [ 31 m, with a one-character CSI
+REVERSED = "\u202egpj.exe".encode()  # displayed as exe.jpg
+PERSIAN = "می‌خواهم".encode()  # correctly spelled with a non-joiner
 HOSTILE = [TITLE, COLOR, REVERSED, b"\xff\x7f"]
 ESCAPED = [r"\x1b]0;owned\x07", r"\x9b31mred", r"\u202egpj.exe", r"\xff\x7f"]
 LINE = b" ".join([*HOSTILE, PERSIAN])
@@ -30,7 +30,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A vocabulary and a model of hostile words."""
+    """Make a vocabulary and a model with hostile words."""
     directory = tmp_path_factory.mktemp("hostile")
     (directory / "corpus.txt").write_bytes((LINE + b"\n") * 100 + some_text(500))
     for command in (["vocab", "corpus.txt"], ["train-lm", "corpus.txt", *SMALL]):
@@ -45,7 +45,7 @@ def hostile(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def on_terminal(*arguments: str, stdin: bytes = b"") -> str:
-    """What a command prints if standard output and standard error are a terminal."""
+    """Return the output of a command whose standard output and standard error are a terminal."""
     ours, theirs = pty.openpty()
     pieces = []
 
@@ -53,7 +53,7 @@ def on_terminal(*arguments: str, stdin: bytes = b"") -> str:
         try:
             while piece := os.read(ours, 1 << 16):
                 pieces.append(piece)
-        except OSError:  # how Linux says that the other side is closed
+        except OSError:  # on Linux: the other side is closed
             pass
 
     reader = threading.Thread(target=read)
@@ -64,7 +64,7 @@ def on_terminal(*arguments: str, stdin: bytes = b"") -> str:
     reader.join()
     os.close(ours)
     assert result.returncode == 0
-    return b"".join(pieces).decode().replace("\r\n", "\n")  # strict: bytes that are no text do not come through
+    return b"".join(pieces).decode().replace("\r\n", "\n")  # strict: invalid UTF-8 must not get through
 
 
 def piped(*arguments: str, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:

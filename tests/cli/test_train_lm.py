@@ -1,4 +1,4 @@
-"""`neglm train-lm` as a user runs it."""
+"""`neglm train-lm` on the command line."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ NOTES = (
 
 
 def sentence(stderr: bytes) -> str:
-    """The error message: the only line that is no note."""
+    """Return the error message: the only line that is not a note."""
     lines = [line for line in stderr.split(b"\n") if not line.decode().startswith(NOTES)]
     return one_sentence(b"\n".join(lines))
 
@@ -50,7 +50,7 @@ def refused(neglm: Neglm, *arguments: str, code: int = 1, **options: Any) -> str
 
 
 def test_the_three_lines(neglm: Neglm, corpus: Path) -> None:
-    """As they stand, but for the number of epochs; every default is the paper's, but for where training starts."""
+    """As written, except for the number of epochs; all defaults are the paper's, except for where training starts."""
     (corpus.parent / "ptb.test.txt").write_bytes(some_text(500))
     neglm("vocab", "corpus.txt")
     trained = neglm("train-lm", "--loss", "neglm", "--k", "100", "--epochs", "1", NEGLM_CACHE="cache")
@@ -122,7 +122,7 @@ def test_a_model_to_standard_output(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_the_best_model_is_kept_and_patience_ends(neglm: Neglm, corpus: Path) -> None:
-    """At a learning rate that forgets, later epochs are worse."""
+    """At a very high learning rate, later epochs are worse."""
     options = ("--epochs", "30", "--valid", "valid.txt", "--patience", "3", "--lr", "3", "--decay", "1", "--log", "log")
     neglm("train-lm", "corpus.txt", *SMALL, *options)
     model = LanguageModel.load("model.safetensors")
@@ -150,7 +150,7 @@ def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_a_report_after_a_long_validation_covers_the_time_since(corpus: Path) -> None:
-    """A clock of our own: a second for each minibatch and a hundred for a validation; reports are ten seconds apart."""
+    """A fake clock: a minibatch takes a second, a validation a hundred; reports are ten seconds apart."""
     program = (
         "import sys; from types import SimpleNamespace; from neglm_cli.cli import main, train_lm_run; "
         "from neglm_cli.lm.job import Job; now = [0.0]; validate = Job.validate; "
@@ -190,11 +190,11 @@ LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam",
 
 MINIBATCH = "neglm_cli.cli.train_lm_run:Run._after_minibatch"
 EPOCH = "neglm_cli.cli.train_lm_run:Run._after_epoch"
-STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # for the second time: there is one already
+STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # the second time, when one exists already
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
-    """Between minibatches, at the end of epochs, and in the middle of the writing of a file."""
+    """Between minibatches, at the end of epochs, and in the middle of writing a file."""
     neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
     chance = random.Random(3)
     arguments: tuple[str, ...] = ("corpus.txt", *LONG)
@@ -228,7 +228,7 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
 
 
 def kill_a_training() -> None:
-    """It leaves cut.partial, and a lock that nobody holds."""
+    """Kill a run, leaving cut.partial and a stale lock."""
     command = cut_short(signal.SIGKILL, STATE_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--model", "cut")
     assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
     Path(".cut.lock").unlink()
@@ -294,7 +294,7 @@ def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
 
 
 def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpus: Path) -> None:
-    """As it may be when a process that was stopped is continued and terminated at once, as batch systems do."""
+    """As when a batch system continues a stopped process and terminates it at once."""
     program = (
         "import signal, sys, threading; from neglm_cli.cli import main, train_lm_run; "
         "report = train_lm_run.Run._after_minibatch; "

@@ -1,5 +1,4 @@
-"""`--device` where a driver is installed and something is wrong with it or its GPU: a stub of the driver, beneath the
-real numba-cuda."""
+"""`--device` with a broken driver or GPU: a stub of the driver, under the real numba-cuda."""
 
 import json
 import os
@@ -25,7 +24,7 @@ TRAIN = ("train-lm", "corpus.txt", *TINY, "--model")
 EVALUATE = ("eval", "cpu", "--test", "corpus.txt", "--json")
 TEXT = b"a b c\nb a c\n"
 NO_GPU = "the driver finds no NVIDIA GPU"
-# What is wrong, and what is said of it: found by asking the driver, by the trial kernel, and by the tiny model.
+# Faults and their messages: found by querying the driver, by the trial kernel, and by the tiny model.
 DRIVERS = {
     "no device": NO_GPU,
     "no GPUs": NO_GPU,
@@ -51,7 +50,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
-    """Starts commands that find the stub; the file says what is wrong with it."""
+    """Runs commands that load the stub; a file says how it should fail."""
     directory = tmp_path_factory.mktemp("stub")
     mode = directory / "mode"
     assert COMPILER
@@ -69,7 +68,7 @@ Broken = Callable[..., subprocess.CompletedProcess[bytes]]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str, str]]) -> tuple[Path, float]:
-    """A directory with a corpus and a model of it that the CPU has trained, and the model's perplexity there."""
+    """Make a directory with a corpus and a model trained on the CPU; return its perplexity, too."""
     directory = tmp_path_factory.mktemp("trained")
     (directory / "corpus.txt").write_bytes(TEXT)
     assert warm[0].run([*TRAIN, "cpu", "--device", "cpu"], directory).returncode == 0
@@ -79,7 +78,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str
 
 @pytest.fixture
 def broken(stub: tuple[Warm, Path], trained: tuple[Path, float], monkeypatch: pytest.MonkeyPatch) -> Broken:
-    """Runs a command with a driver or a GPU that fails."""
+    """Run a command with a driver or a GPU that fails."""
     monkeypatch.chdir(trained[0])
 
     def run(failure: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
@@ -93,27 +92,27 @@ def broken(stub: tuple[Warm, Path], trained: tuple[Path, float], monkeypatch: py
 
 
 def using_cpu(stderr: bytes) -> str:
-    """The one line that says why."""
+    """Return the one line that gives the reason."""
     (line,) = [line for line in stderr.decode().splitlines() if "using the CPU" in line]
     assert "unexpected" not in stderr.decode()
     return line
 
 
 def refused(stderr: bytes, failure: str) -> list[str]:
-    """The lines before the error."""
+    """Return the lines before the error."""
     *notes, last = stderr.decode().splitlines()
     assert last.startswith(f"neglm: --device cuda cannot be used: {FAILURES[failure]}")
     return notes
 
 
 def all_but(*slow: str) -> list[Any]:
-    """Those that compile many kernels are slow."""
+    """Mark cases that compile many kernels as slow."""
     return [pytest.param(name, marks=pytest.mark.slow_gpu) if name in slow else name for name in FAILURES]
 
 
 @pytest.mark.parametrize("failure", all_but("only the trial"))
 def test_training(broken: Broken, failure: str) -> None:
-    """auto trains the model that the CPU trains; cuda is an error, and nothing is written."""
+    """auto trains the same model as the CPU; cuda fails and writes nothing."""
     result = broken(failure, *TRAIN, failure)
     assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")
     assert Path(failure).read_bytes() == Path("cpu").read_bytes()
@@ -145,7 +144,7 @@ def test_doctor_names_what_is_wrong(broken: Broken, failure: str) -> None:
 
 @pytest.mark.parametrize(("failure", "code"), [("no device", 0), ("old driver", 0), ("wrong numbers", 1)])
 def test_doctor_examines_the_cpu(broken: Broken, failure: str, code: int) -> None:
-    """A GPU that is there and does not work is something that should work."""
+    """A GPU that is present but does not work counts as a failure."""
     result = broken(failure, "doctor", "--quick", code=code)
     assert FAILURES[failure] in result.stdout.decode()
     verdict = "neglm works on the processor" if not code else "something does not work: GPU; please report it"

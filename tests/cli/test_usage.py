@@ -1,4 +1,4 @@
-"""Wrong options: one sentence that names the option as it was typed, and says what it takes."""
+"""Usage errors: one sentence that names the option as typed and says what it accepts."""
 
 import pytest
 
@@ -47,6 +47,6 @@ def test_control_characters_are_not_printed(neglm: Neglm) -> None:
 
 
 def test_values_and_words_that_start_with_a_dash(neglm: Neglm) -> None:
-    """Behind -- nothing is an option, and a value may look like one."""
+    """After --, nothing is an option, and a value may look like one."""
     assert "no vectors.safetensors here" in one_sentence(neglm("nearest", "--", "-top", code=1).stderr)
     assert "-top does not exist" in one_sentence(neglm("nearest", "a", "--vectors", "-top", code=1).stderr)

@@ -186,7 +186,7 @@ def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: list[str], message: 
 
 
 def test_a_terminal_gets_no_binary(neglm: Neglm, corpus: Path) -> None:
-    """Through script(1), which gives the command a terminal."""
+    """Run through script(1), which provides a terminal."""
     command = shlex.join([*COMMAND, "vocab", "corpus.txt", "--output", "-"])
     result = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, stdin=subprocess.DEVNULL)
     assert result.returncode == 1
@@ -276,7 +276,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def peak_memory(*arguments: str) -> int:
-    """Run a command; returns the bytes of memory that it had at most."""
+    """Run a command; return its peak memory in bytes."""
     command = [sys.executable, "-c", PEAK, *arguments]
     return int(subprocess.run(command, check=True, capture_output=True, env=users_environment()).stdout) << 10
 

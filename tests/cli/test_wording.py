@@ -1,4 +1,4 @@
-"""Errors that say what to do: files that are not there or not what is needed, and trainings that are finished."""
+"""Errors say what to do: for missing files, files of the wrong kind, and finished trainings."""
 
 import os
 import pty
@@ -68,7 +68,7 @@ def test_vectors_of_other_tools(neglm: Neglm, files: Path) -> None:
 
 
 def test_finished_trainings(neglm: Neglm, files: Path) -> None:
-    """They cannot be resumed, which is said with a way out; and it is said what a new one replaces."""
+    """Resuming one is an error that offers an alternative; a new one names the model it replaces."""
     for command, output, start in (
         (("embed", "text.txt", "--size", "4", "--min-count", "1"), "vectors.safetensors", "--init"),
         (("train-lm", "text.txt", *SMALL), "model.safetensors", "--init-embeddings"),

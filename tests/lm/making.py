@@ -1,4 +1,4 @@
-"""Small models for tests, on a device and as the reference sees them."""
+"""Small models for tests, on a device and as the reference represents them."""
 
 import numpy as np
 
@@ -39,12 +39,12 @@ def device(settings: Settings, words: int) -> CpuDevice:
 
 
 def model_of(tensors: Tensors, layers: int, prefix: str = "") -> reference.Model:
-    """Tensors of a device as the reference has them."""
+    """Convert the tensors of a device to a model of the reference."""
     return reference_device.model_of(whole(tensors), layers, prefix)
 
 
 def minibatch(settings: Settings, words: int, number: int, steps: int | None = None, epoch: int = 2) -> Minibatch:
-    """Words at random, at positions as `Batches` gives them."""
+    """Draw random words, at the positions that `Batches` would assign."""
     random = np.random.default_rng(number)
     shape = (settings.batch, steps or settings.bptt)
     ids = random.integers(0, words, (2, *shape)).astype(np.int32)
@@ -54,7 +54,7 @@ def minibatch(settings: Settings, words: int, number: int, steps: int | None = N
 
 
 class ReferenceTraining(ReferenceDevice):
-    """The same training as that of a device, by the reference."""
+    """Training by the reference, to compare a device with."""
 
     def __init__(self, settings: Settings, words: int) -> None:
         super().__init__(parameters(settings, words), settings, counts(words), END_OF_LINE)

@@ -1,4 +1,4 @@
-"""The checks of `neglm doctor` find what is wrong, and nothing where nothing is."""
+"""The checks of `neglm doctor` find errors, without false positives."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A device trains and scores as the reference does."""
+"""Devices train and score like the reference."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def compare(
     settings: Settings, trained: Device, lengths: tuple[int | None, ...] = STEPS, rows: slice = slice(None)
 ) -> None:
-    """Train on minibatches with so many steps, then score a text. rows: those of the batch that the device has."""
+    """Train on minibatches of the given lengths, then score a text. rows: the device's rows of the batch."""
     expected = ReferenceTraining(settings, WORDS)
     try:
         for number, steps in enumerate(lengths):
@@ -72,7 +72,7 @@ def test_trains_and_scores_as_the_reference(variant: str) -> None:
 
 
 def test_neg_trains_what_neglm_trains() -> None:
-    """Bit for bit, with the paper's start: only how scores are read differs."""
+    """Bit-identical parameters if log Z is 0; only the interpretation of scores differs."""
     losses, trained = [], []
     for loss in ("neglm", "neg"):
         made = device(replace(SMALL, loss=loss, log_z=0.0), WORDS)

@@ -1,4 +1,4 @@
-"""Models that another program has written, from the description of the format alone: they score as NumPy says."""
+"""Models written by another program, from the description of the format alone, score as computed in NumPy."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def tensors(bias: bool) -> dict[str, np.ndarray]:
 
 
 def write(path: str, given: dict[str, np.ndarray], **fields: Any) -> None:
-    """With the safetensors package; then the checksum, as neglm-format(5) describes it."""
+    """Write a model with the safetensors package, then its checksum, as in neglm-format(5)."""
     metadata = {
         "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model",
         "tool_version": "none", "arguments": "{}", "corpus": "[]", "validation": "[]", "progress": "{}", "k": str(K),
@@ -50,7 +50,7 @@ def write(path: str, given: dict[str, np.ndarray], **fields: Any) -> None:
 
 
 def log_probabilities(loss: str, given: dict[str, np.ndarray], reset: bool = False) -> np.ndarray:
-    """Of each word of TEXT with its ends of line, read as one text."""
+    """Compute the log-probability of each word and <eos> of TEXT, read as one sequence."""
     p = {name: array.astype(np.float64) for name, array in given.items()}
     ids = [
         WORDS.index(word if word in WORDS else "<unk>")

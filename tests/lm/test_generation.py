@@ -1,4 +1,4 @@
-"""What a model would go on with."""
+"""Generating text: sampling, temperature, and the most likely next words."""
 
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,7 @@ def device() -> CpuDevice:
 
 
 def expected(ids: list[int]) -> np.ndarray:
-    """The probabilities of all words after these."""
+    """Compute the next-word distribution after these words."""
     inputs = np.array([[*ids]] * WORDS, np.int32)
     targets = inputs.copy()
     targets[:, -1] = np.arange(WORDS)
@@ -51,7 +51,7 @@ def test_words_are_drawn_as_often_as_they_are_likely(device: CpuDevice) -> None:
             break
     share = expected([END_OF_LINE, 2])
     squares = (np.bincount(drawn, minlength=WORDS) - 2000 * share) ** 2 / (2000 * share)
-    assert squares.sum() < 31.3  # 0.1 % of chance with 11 degrees of freedom
+    assert squares.sum() < 31.3  # p = 0.1 % with 11 degrees of freedom
 
 
 def test_the_same_seed_writes_the_same(device: CpuDevice) -> None:

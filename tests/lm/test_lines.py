@@ -1,4 +1,4 @@
-"""Lines that stand alone are scored as the reference scores them, together or one by one."""
+"""Independent lines get the reference's scores, in batches or one by one."""
 
 from collections.abc import Iterator
 from dataclasses import replace

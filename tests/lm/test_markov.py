@@ -1,4 +1,4 @@
-"""The paper's point: with the correction, negative sampling learns the true distribution; without, it does not."""
+"""The paper's point: negative sampling learns the true distribution with the correction, but not without it."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ SETTINGS = Settings(
 
 
 def chain() -> np.ndarray:
-    """Probabilities of the next word, a row for each word: uneven, and some words are much more frequent."""
+    """Make a transition matrix, one row per word: uneven, and some words are much more frequent."""
     random = np.random.default_rng(5)
     frequent = 1.0 / np.arange(1, WORDS + 1)
     weights = frequent * np.exp(1.2 * random.normal(size=(WORDS, WORDS)))
@@ -42,7 +42,7 @@ def text(probabilities: np.ndarray, length: int, seed: int) -> np.ndarray:
 
 
 def perplexities(settings: Settings) -> tuple[float, float]:
-    """Of a test text: the model's after training, and that of the chain itself."""
+    """Return the test perplexity of the trained model, and that of the chain itself."""
     probabilities = chain()
     train, test = text(probabilities, TRAIN, 1), text(probabilities, TEST, 2)
     counts = np.maximum(np.bincount(train, minlength=WORDS), 1)

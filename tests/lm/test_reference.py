@@ -1,4 +1,4 @@
-"""The reference follows the gradient of its losses, and its optimisers their formulas."""
+"""The reference's gradients match finite differences, and its optimizers match their formulas."""
 
 import math
 
@@ -29,7 +29,7 @@ def some_model() -> Model:
 
 
 class Task:
-    """Words to predict from others, with noise words that repeat and that are the target itself."""
+    """A prediction task whose noise words include repeats and the target itself."""
 
     def __init__(self, loss: str, dropped: bool, resets: bool) -> None:
         random = np.random.default_rng(5)
@@ -46,7 +46,7 @@ class Task:
         self.state_mask = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
 
     def gradient(self, model: Model) -> tuple[float, Model]:
-        """The loss, and SCALE times its gradient."""
+        """Return the loss, and SCALE times its gradient."""
         gradient = model.like()
         activations = forward(model, self.inputs, self.h, self.c, self.masks, self.state_mask)
         if LOSSES[self.loss].sampled:
@@ -63,7 +63,7 @@ class Task:
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
-    """Those of all parameters are the slopes of the loss."""
+    """Gradients of all parameters match numerical derivatives of the loss."""
     task, model = Task(loss, dropped, resets), some_model()
     gradient = task.gradient(model)[1]
     for parameters, found in zip(model.arrays(), gradient.arrays(), strict=True):
@@ -81,7 +81,7 @@ def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
 
 
 def test_sampled_loss() -> None:
-    """From the definition, a word at a time."""
+    """Computed from the definition, one word at a time."""
     task, model = Task("nce", False, False), some_model()
     y = forward(model, task.inputs, task.h, task.c).y
     offsets = train_offsets("nce", NOISE, K, 0.4)
@@ -118,12 +118,12 @@ def test_a_reset_forgets_what_was_before() -> None:
 
 
 def one_number(value: float) -> Model:
-    """A model whose only parameter that is not zero is the one row of its embedding."""
+    """Make a model whose only nonzero parameter is the single entry of its embedding."""
     return Model(np.array([[value]]), [], [], [], np.zeros((1, 1)), np.zeros(1))
 
 
 def moved(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
-    """Where 1 ends."""
+    """Optimize a parameter that starts at 1; return its final value."""
     model = one_number(1.0)
     optimizer = Optimizer(kind, False, clip, model.like(), model.like())
     for g in gradients:
@@ -141,7 +141,7 @@ def test_adagrad() -> None:
 
 
 def test_adam() -> None:
-    """With the means divided by what is missing to their weights' sum, as its paper writes it first."""
+    """With bias-corrected moments, as in Algorithm 1 of its paper."""
     mean, square = 0.1 * 3, 0.001 * 9
     first = 0.1 * (mean / 0.1) / math.sqrt(square / 0.001)
     assert moved("adam", [3.0], 0.1) == pytest.approx(1 - first, rel=1e-6)
@@ -166,5 +166,5 @@ def test_adam_moves_untouched_rows_unless_it_is_lazy(lazy: bool) -> None:
         optimizer.step(model, gradient, 0.1, (touched, touched))
     for array in (model.embedding[:, 0], model.output[:, 0], model.bias):
         assert array[0] == pytest.approx(-0.2)
-        late = 0.09 / 0.19 / math.sqrt(0.000999 / 0.001999)  # mean and square of the second step, corrected
+        late = 0.09 / 0.19 / math.sqrt(0.000999 / 0.001999)  # bias-corrected moments of the second step
         assert array[1] == pytest.approx(-0.1 if lazy else -0.1 - 0.1 * late)

@@ -1,4 +1,4 @@
-"""Reading a text: sums, ends of line, and pieces of any length."""
+"""Scoring a text: sums, line ends, and chunks of any length."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ UNKNOWN, END = 2, 1
 
 
 class Fixed:
-    """A model that gives a word the log-probability −1 − word − (the word before)/10, with a log Z of 0.5."""
+    """A model that gives each word the log-probability −1 − word − (previous word)/10, with log Z = 0.5."""
 
     def __init__(self) -> None:
         self.read: list[int] = []
@@ -30,7 +30,7 @@ def test_sums() -> None:
     model = Fixed()
     lines: list[Line] = []
     reader = Reader(model, COUNTS, UNKNOWN, END)
-    for piece in ([0, 4], [1], [3, 1]):  # 4: out of the vocabulary
+    for piece in ([0, 4], [1], [3, 1]):  # 4: out of vocabulary
         reader.read(np.array(piece), lines.append)
     assert model.read == [0, 2, 1, 3, 1]
     values = [-1 - 0 - 0.1, -1 - 2 - 0.0, -1 - 1 - 0.2, -1 - 3 - 0.1, -1 - 1 - 0.3]

@@ -1,4 +1,4 @@
-"""A text in stretches, one for each process, is read as one."""
+"""A text divided into segments, one per rank, scores as a whole."""
 
 from itertools import pairwise
 

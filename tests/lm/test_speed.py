@@ -4,7 +4,7 @@ from neglm_cli.settings.train_lm import Settings
 
 
 def test_flop_of_the_papers_model() -> None:
-    """Each weight of the layers is multiplied and added three times for a word; so is each number of a scored row."""
+    """Each word takes three multiply-adds per weight of the layers, and per value of a scored row."""
     shape = Shape(words=10_000, embedding=300, hidden=300, layers=2)
     layers = 2 * (300 + 300) * 1200
     assert flop_per_word(shape, Settings()) == 6 * (layers + 101 * 300)

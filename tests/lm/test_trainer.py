@@ -1,4 +1,4 @@
-"""The trainer: what it hands to a device, when it stops, and that it goes on where it was."""
+"""The trainer: the minibatches it passes to a device, stopping, and resuming."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,7 +21,7 @@ SETTINGS = Settings(batch=4, bptt=7, epochs=3, lr=1.0, decay=2.0, decay_from=2)
 
 
 class Recorder:
-    """A device that trains nothing and remembers what it was given; `loss` says what comes of a minibatch."""
+    """A device that records its minibatches and trains nothing; `loss` gives the result of each."""
 
     def __init__(self, loss: Callable[[int], float] = lambda step: 1.0) -> None:
         self.given: list[Minibatch] = []
@@ -58,7 +58,7 @@ def test_every_word_is_a_target_once_an_epoch_at_its_position() -> None:
 
 
 def test_the_learning_rate_falls_as_in_the_paper() -> None:
-    """By 1.2 after every epoch from the sixth on: the seventh is the first with a lower one."""
+    """Divided by 1.2 after every epoch from the sixth on, so the seventh is the first with a lower rate."""
     rates = [Settings().rate(epoch) for epoch in range(9)]
     assert rates == pytest.approx([1] * 6 + [1 / 1.2, 1 / 1.2**2, 1 / 1.2**3])
     recorder = Recorder()
@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
         stop_after(Trainer(Words(IDS), first, settings, progress), stop)
         state = whole(first.parameters() | first.state())
         first.close()
-        second = device(replace(settings, seed=99), 50)  # other parameters, all of which are replaced
+        second = device(replace(settings, seed=99), 50)  # different parameters, all of which get replaced
         second.settings = settings
         second.restore(state)
         list(Trainer(Words(IDS), second, settings, progress).run())

@@ -1,4 +1,4 @@
-"""Phrases as anyone would find them who has time: lists, tuples and a Counter."""
+"""A naive reference for phrases, with lists, tuples and a Counter."""
 
 import math
 import re
@@ -20,7 +20,7 @@ spaces = st.sampled_from([b" ", b" ", b" ", b"  ", b"\t", b"\r", b"\n", b"\r\n",
 phrase_texts = st.tuples(
     st.just(b"") | spaces, st.lists(st.tuples(words, spaces).map(b"".join)).map(b"".join), st.just(b"") | words
 ).map(b"".join)
-# No logarithm of a fraction is one of these, so that no rounding decides.
+# Not the logarithm of any fraction, so that rounding never decides.
 rules = st.one_of(
     st.builds(Rule, st.just("pmi"), st.sampled_from([-9.9, 0.1, 0.7, 1.3]), st.integers(1, 4)),
     st.builds(Rule, st.just("npmi"), st.sampled_from([-0.99, 0.11, 0.37, 0.71]), st.integers(1, 4)),
@@ -56,7 +56,7 @@ def joined(sentence: list[Unit], phrases: dict[tuple[Unit, Unit], int]) -> list[
 
 
 def join_text(parts: list[bytes], rule: Rule, passes: int, delimiter: bytes) -> tuple[bytes, list[Found]]:
-    """The text that these files make, with its phrases joined; and what was found."""
+    """Return the text of these files with its phrases joined, and the phrases."""
     *others, last = filter(None, parts)
     text = b"".join(part if part.endswith(b"\n") else part + b"\n" for part in others) + last
     lines = re.findall(rb"[^\n]*\n|[^\n]+$", text)
@@ -70,8 +70,8 @@ def join_text(parts: list[bytes], rule: Rule, passes: int, delimiter: bytes) -> 
 
 
 def rewritten(line: bytes, units: list[Unit], delimiter: bytes) -> bytes:
-    """The line with the delimiter in place of the white space inside its units."""
-    space = iter(WORD.split(line))  # before, between and behind the words
+    """Return the line with the delimiter in place of whitespace inside units."""
+    space = iter(WORD.split(line))  # before, between and after the words
     result = next(space)
     for unit in units:
         result += unit[0]

@@ -1,4 +1,4 @@
-"""Functions of a network against NumPy in float64, over all numbers that they may meet."""
+"""Activation functions agree with NumPy in float64, over their whole input range."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_softplus() -> None:
 
 @pytest.mark.parametrize("place", range(5))
 def test_what_is_not_a_number_stays_none(place: int) -> None:
-    """Among others, in any lane of a vector."""
+    """NaN, in any lane of a vector of ordinary values."""
     numbers = np.linspace(-3, 3, 37).astype(np.float32)
     numbers[place::5] = np.nan
     for found in (exp(numbers), *sigmoid_and_softplus(numbers)):

@@ -41,7 +41,7 @@ class Case:
     c_packed: bool = True
     gap: int = 0  # values between rows, or between panels
     blocks: int = 1
-    a_packed: bool = False  # blocks one after the other, not side by side
+    a_packed: bool = False  # consecutive blocks, not interleaved ones
 
     @property
     def columns(self) -> int:
@@ -109,7 +109,7 @@ def check_matmul(case: Case) -> None:
 
 
 def check_matmul_transposed(case: Case, processes: int = 1) -> None:
-    """The inner dimension is a batch, of which the first of some processes has as many rows as the others."""
+    """The inner dimension is a batch, divided evenly among ranks; this is the first rank."""
     it = Product(case)
     stride = case.rows + case.gap
     a = laid_out(it.a, MARGIN + np.arange(it.a.shape[1]) * stride + np.arange(case.rows)[:, None], np.nan)
@@ -137,21 +137,21 @@ def test_matmul_transposed(case: Case, processes: int) -> None:
 
 
 def test_more_rows_than_stay_in_a_cache() -> None:
-    """They are taken in several parts, the last of which is not full."""
+    """Rows are processed in several blocks, the last of which is partial."""
     case = Case(2 * MOST_ROWS + 3, L2_VALUES // MOST_ROWS, 2, gap=1)
     check_matmul(case)
     check_matmul(replace(case, accumulate=True))
 
 
 def test_every_number_of_rows() -> None:
-    """Tiles of all sizes, one behind the other."""
+    """All tile sizes occur, one after the other."""
     for rows in range(1, 3 * MOST_ROWS + 1):
         check_matmul(Case(rows, 5, 1, gap=2))
         check_matmul_transposed(Case(rows, 5, 1, gap=2))
 
 
 def test_no_steps() -> None:
-    """A sum of nothing is zero, and adds nothing: a thread may own no words."""
+    """An empty sum is zero and adds nothing: a thread may own no words."""
     a, b = np.zeros((2, 1), np.float32)
     for accumulate in (False, True):
         c = np.ones((2, 3, PANEL), np.float32)

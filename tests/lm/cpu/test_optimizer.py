@@ -1,4 +1,4 @@
-"""Optimizers that skip rows without a gradient end where the reference does, which updates all."""
+"""Optimizers that skip rows without a gradient agree with the reference, which updates all rows."""
 
 import math
 
@@ -23,7 +23,7 @@ def config(kind: str, step: int, clip: float) -> StepConfig:
 
 
 class Table:
-    """A table that the kernels update, beside the same one of the reference."""
+    """A table that the kernels update, and the same table updated by the reference."""
 
     def __init__(self, kind: str, exact: bool) -> None:
         self.kind, self.exact, self.step = kind, exact, 0
@@ -36,7 +36,7 @@ class Table:
         )
 
     def train(self, rows: list[int], scale: float = 1.0) -> None:
-        """One step, with gradients for some rows."""
+        """Take one step, with gradients for some rows."""
         self.step += 1
         g = np.random.default_rng(self.step).standard_normal((len(rows), WIDTH)).astype(np.float32)
         words = np.array(rows, np.int32)
@@ -63,7 +63,7 @@ class Table:
 
 
 def rows_at(step: int, gap: int) -> list[int]:
-    """One row always, one now and then, one from late on, one at first only, one never."""
+    """One row has a gradient at every step, one occasionally, one late, one only at first, one never."""
     return [0] + [1] * (step % (gap + 1) == 0) + [2] * (step > gap) + [3] * (step == 1)
 
 
@@ -88,7 +88,7 @@ def test_lazy_updates(kind: str, gap: int) -> None:
 
 
 def test_skipped_updates_matter() -> None:
-    """Else the tests above would say nothing."""
+    """Otherwise, the tests above would be vacuous."""
     ends = []
     for exact in (False, True):
         table = Table("adam", exact)

@@ -15,13 +15,13 @@ def drawn(positions: np.ndarray, k: int, alpha: float = 1.0, key: np.uint64 = KE
     words = np.full((len(positions), k + 1), -1, np.int32)
     table = alias_table(probabilities(COUNTS, alpha))
     draw_noise(table, key, positions.astype(np.uint64), words[:, :k], 0, len(positions))
-    assert (words[:, k] == -1).all()  # where the target goes
+    assert (words[:, k] == -1).all()  # the column of the target
     return words[:, :k]
 
 
 @pytest.mark.parametrize("alpha", [0.75, 1.0])
 def test_words_come_as_often_as_told(alpha: float) -> None:
-    """Over all, for each of the k, and far into a corpus."""
+    """Overall, for each of the k draws, and at large positions."""
     expected = probabilities(COUNTS, alpha)
     near, far = drawn(np.arange(20_000), 10, alpha), drawn(np.arange(20_000) + 2**40, 10, alpha)
     for words in (near, far, *near.T):
@@ -31,16 +31,16 @@ def test_words_come_as_often_as_told(alpha: float) -> None:
 
 @pytest.mark.parametrize("indices", [(0, 0, 0, 1), (0, 0, 1, 0), (0, 3, 1, 2)])
 def test_words_are_independent(indices: tuple[int, int, int, int]) -> None:
-    """Those of one position, and those of its neighbours."""
+    """Noise words of one position, and of neighboring positions."""
     row, i, other_row, other_i = indices
-    words = np.minimum(drawn(np.arange(50_000), 5), 7)  # rare words together
+    words = np.minimum(drawn(np.arange(50_000), 5), 7)  # rare words as one class
     pairs = np.zeros((8, 8), np.int64)
     np.add.at(pairs, (words[row:-1, i], words[other_row : len(words) - 1 + other_row - row, other_i]), 1)
     assert chi2_contingency(pairs).pvalue > 1e-4
 
 
 def test_the_same_position_and_key_give_the_same_words() -> None:
-    """Whatever the row, the rows around it, and k."""
+    """Regardless of the row, its neighbors, and k."""
     words = drawn(np.arange(100), 12)
     order = np.random.default_rng(0).permutation(100)
     np.testing.assert_array_equal(drawn(order, 12), words[order])

@@ -23,7 +23,7 @@ class Worker(NamedTuple):
 def grouped(
     words: np.ndarray, vocabulary: int, threads: int, width: int, source: np.ndarray, parts: int = 1
 ) -> SparseGradients:
-    """Occurrences belong to parts in turn."""
+    """Assign occurrences to parts in turn."""
     sparse = sparse_gradients(vocabulary, width, source, np.arange(len(words)) % parts, parts, threads)
     for thread in range(threads):
         group_occurrences(words, sparse, parts, Worker(thread, threads))
@@ -53,7 +53,7 @@ def test_one_thread_finds_all_occurrences_of_a_word(threads: int, occurrences: i
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_threads_have_words_of_all_frequencies(threads: int) -> None:
-    """Each thread has about its share of any words of neighboring ranks."""
+    """Words of similar frequency are spread evenly over threads."""
     for first in (0, 70, 900):
         words = np.arange(first, first + 10 * threads, dtype=np.int32)
         sparse = grouped(words, 1000, threads, 16, np.zeros(len(words)))
@@ -63,7 +63,7 @@ def test_threads_have_words_of_all_frequencies(threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_gradients_of_a_word_are_added_up(threads: int, parts: int) -> None:
-    """Again with other factors in the same arrays: nothing is left of the first."""
+    """A second run in the same arrays, with other factors, keeps nothing of the first."""
     occurrences, rows, width = 300, 50, 32
     random = np.random.default_rng(threads)
     source = random.standard_normal((rows, width)).astype(np.float32)
@@ -97,7 +97,7 @@ def test_lookup() -> None:
 def dropped_from(
     source: np.ndarray, positions: np.ndarray, key: np.uint64 = KEY, threshold: int = THRESHOLD
 ) -> np.ndarray:
-    """All units of all rows."""
+    """Apply dropout to all units of all rows."""
     target = np.full_like(source, np.nan)
     dropout(source, target, source.shape[1], Dropout(positions, key, threshold), 0, len(source))
     return target
@@ -110,7 +110,7 @@ def mask(rows: int, units: int, first: int = 0, key: np.uint64 = KEY) -> np.ndar
 
 @pytest.mark.parametrize("units", [1, 4, 7, 300])
 def test_units_are_dropped_as_often_as_told(units: int) -> None:
-    """Each of them, and in each row; what is left makes up for it."""
+    """Per unit, per row and overall; the remaining units are scaled up."""
     rows = 20_000
     found = mask(rows, units)
     rate = THRESHOLD / 65536
@@ -122,7 +122,7 @@ def test_units_are_dropped_as_often_as_told(units: int) -> None:
 
 
 def test_units_are_dropped_one_by_one() -> None:
-    """Not four at once, though they share their random bits; nor neighboring rows."""
+    """Units that share a draw are uncorrelated, and so are neighboring rows."""
     left = mask(20_000, 12) > 0
     among_units = np.corrcoef(left.T)
     among_rows = [np.corrcoef(left[:-1, unit], left[1:, unit])[0, 1] for unit in range(12)]
@@ -133,7 +133,7 @@ def test_units_are_dropped_one_by_one() -> None:
 
 @pytest.mark.parametrize("units", [3, 4, 9, 30])
 def test_the_same_position_and_key_give_the_same_mask(units: int) -> None:
-    """Whatever the row and what is dropped from: values, and later their gradients."""
+    """Regardless of the row, for values and for their gradients."""
     random = np.random.default_rng(units)
     values, gradients = random.standard_normal((2, 50, units)).astype(np.float32) + 10
     positions = random.permutation(50).astype(np.uint64)
