@@ -7,6 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "neglm_cli"
 PACKAGES = [
+    "settings",
     "store",
     "scale",
     "text",
