@@ -41,10 +41,10 @@ def check(given: dict[str, Any], settings: type) -> None:
     """Refuse numbers that are not finite or at a limit that a setting must not reach; Typer checks the other limits."""
     for name, value in given.items():
         setting = declared(settings)[name]
+        if setting.above is not None and not setting.above < value < math.inf:
+            raise typer.BadParameter(f"{setting.option} {value:g} must be a finite number above {setting.above:g}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise typer.BadParameter(f"{setting.option} must be a finite number.")
-        if setting.above is not None and value <= setting.above:
-            raise typer.BadParameter(f"{setting.option} {value:g} must be more than {setting.above:g}.")
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
