@@ -67,27 +67,29 @@ class _Cell(Code):
         return self.low(self.broadcast(scalar))
 
 
-def _pointers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
-    """Pointers to the elements that an (array, index, …) tuple names."""
-    array, *indices = cgutils.unpack_tuple(builder, value)
-    data = context.make_array(kind[0])(context, builder, array).data
-    return [builder.gep(data, [index]) for index in indices]
+def _pointers(context: Any, builder: Any, arrays: Any, indices: Any) -> list[Any]:
+    """Pointers to elements of arrays. arrays: (type, value, how many of the indices belong to it) each."""
+    found, rest = [], cgutils.unpack_tuple(builder, indices)
+    for kind, value, count in arrays:
+        data = context.make_array(kind)(context, builder, value).data
+        found += [builder.gep(data, [index]) for index in rest[:count]]
+        rest = rest[count:]
+    return found
 
 
 @intrinsic
-def cell_forward(typingctx, z, c, h, out, mask):
+def cell_forward(typingctx, z, c, h, out, at, mask):
     """Turn pre-activations into gates, in place, and compute the next state and the output.
 
-    z, h, out: (array, index). c: (array, index of c_{t−1}, index of c_t). mask, float32: what the state that the next
-    time step starts from is multiplied with.
+    at: the indices of z, c_{t−1}, c_t, h_t and the output. mask, float32: what the state that the next time step starts
+    from is multiplied with. (Arrays are arguments of their own: in a tuple, every call would count references to them.)
     """
-    signature = types.void(z, c, h, out, types.float32)
+    signature = types.void(z, c, h, out, at, types.float32)
 
     def codegen(context, builder, signature, args):
         code = _Cell(builder)
-        (z,), (c_before, c_after), (h,), (out,) = (
-            _pointers(context, builder, kind, value) for kind, value in zip(signature.args[:4], args[:4], strict=True)
-        )
+        arrays = zip(signature.args[:4], args[:4], (1, 2, 1, 1), strict=True)
+        z, c_before, c_after, h, out = _pointers(context, builder, arrays, args[4])
         gates = code.sigmoid(code.load(z, ZERO))
         others = code.fma(code.sigmoid(code.times(code.load(z, SECOND), CURVED)), CURVED, SHIFT)
         code.store(gates, z, ZERO)
@@ -95,7 +97,7 @@ def cell_forward(typingctx, z, c, h, out, mask):
         i, f, g, o = code.low(gates), code.high(gates), code.low(others), code.high(others)
         cell_state = code.plus(code.times(f, code.load_half(c_before)), code.times(i, g))
         hidden = code.times(o, code.tanh(cell_state))
-        masks = code.all_units(args[4])
+        masks = code.all_units(args[5])
         code.store_half(hidden, out)
         code.store_half(code.times(hidden, masks), h)
         code.store_half(code.times(cell_state, masks), c_after)
@@ -105,23 +107,23 @@ def cell_forward(typingctx, z, c, h, out, mask):
 
 
 @intrinsic
-def cell_backward(typingctx, z, c, d_out, d_h, d_c, mask):
+def cell_backward(typingctx, z, c, d_out, d_h, d_c, at, mask):
     """Turn gates into gradients of pre-activations, and the gradient of c_t into that of c_{t−1}, both in place.
 
-    All but mask: (array, index). The gradient of h_t is d_out, from above, plus mask · d_h, from the next time step.
+    at: the indices of z, c_{t−1}, d_out, and of d_h and d_c. The gradient of h_t is d_out, from above, plus mask · d_h,
+    from the next time step.
     """
-    signature = types.void(z, c, d_out, d_h, d_c, types.float32)
+    signature = types.void(z, c, d_out, d_h, d_c, at, types.float32)
 
     def codegen(context, builder, signature, args):
         code = _Cell(builder)
-        (z,), (c,), (d_out,), (d_h,), (d_c,) = (
-            _pointers(context, builder, kind, value) for kind, value in zip(signature.args[:5], args[:5], strict=True)
-        )
+        arrays = zip(signature.args[:5], args[:5], (1, 1, 1, 1, 1), strict=True)
+        z, c, d_out, d_h, d_c = _pointers(context, builder, arrays, args[5])
         gates, others = code.load(z, ZERO), code.load(z, SECOND)
         i, f, g, o = code.low(gates), code.high(gates), code.low(others), code.high(others)
         before = code.load_half(c)
         tanh_c = code.tanh(code.plus(code.times(f, before), code.times(i, g)))
-        masks = code.all_units(args[5])
+        masks = code.all_units(args[6])
         d_hidden = code.plus(code.load_half(d_out), code.times(masks, code.load_half(d_h)))
         d_cell = code.plus(
             code.times(masks, code.load_half(d_c)),

@@ -85,23 +85,25 @@ ARGUMENTS = (
 def _tile(across: bool) -> Any:
     """Make an intrinsic that computes one tile, C (+)= A·B; `across` if A is read transposed.
 
-    tile(a, b, c, size, accumulate): a and c start at the tile, b at its panel; their last stride is from block to
-    block. size: (rows, one of SIZES; whether the panel has two vectors; inner steps; blocks).
+    tile(a, b, c, at, size, accumulate). at: where the tile starts in a, b and c, then the strides of rows and blocks of
+    a, of rows and blocks of b, and of rows of c. size: (rows, one of SIZES; whether the panel has two vectors; inner
+    steps; blocks). Arrays are arguments of their own: in a tuple, every call would count references to them.
     """
 
     @intrinsic
-    def tile(typingctx, a, b, c, size, accumulate):
-        signature = types.void(a, b, c, size, types.boolean)
+    def tile(typingctx, a, b, c, at, size, accumulate):
+        signature = types.void(a, b, c, at, size, types.boolean)
 
         def codegen(context, builder, signature, args):
-            (a, a_start, a_row, a_block), (b, b_start, b_row, b_block), (c, c_start, c_row, _) = (
-                _unpacked(context, builder, kind, value)
+            a, b, c = (
+                context.make_array(kind)(context, builder, value).data
                 for kind, value in zip(signature.args[:3], args[:3], strict=True)
             )
-            rows, wide, inner, blocks = cgutils.unpack_tuple(builder, args[3])
+            a_start, b_start, c_start, a_row, a_block, b_row, b_block, c_row = cgutils.unpack_tuple(builder, args[3])
+            rows, wide, inner, blocks = cgutils.unpack_tuple(builder, args[4])
             given = [
                 rows, wide, a, a_start, a_row, a_block, b, b_start, b_row, b_block, c, c_start, c_row, inner, blocks,
-                args[4],
+                args[5],
             ]  # fmt: skip
             builder.call(_tile_function(builder.module, given, across), given)
             return context.get_dummy_value()
@@ -109,12 +111,6 @@ def _tile(across: bool) -> Any:
         return signature, codegen
 
     return tile
-
-
-def _unpacked(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
-    """The data pointer of an operand, and its strides."""
-    array, *strides = cgutils.unpack_tuple(builder, value)
-    return [context.make_array(kind[0])(context, builder, array).data, *strides]
 
 
 def _tile_function(module: Any, given: list[Any], across: bool) -> Any:
@@ -218,21 +214,21 @@ _along, _across = _tile(across=False), _tile(across=True)
 @outlined
 def matmul(a, b, c, extent, accumulate):
     """C (+)= A·B. a: Rows; b, c: Panels; extent: Extent."""
+    a_data, b_data, c_data = a.data, b.data, c.data
     at_once = max(L2_VALUES // max(extent.inner * extent.blocks, 1) // MOST_ROWS, 1) * MOST_ROWS
     for first in range(0, extent.rows, at_once):
         end = min(first + at_once, extent.rows)
         for panel in range(extent.panels):
             wide = not (extent.narrow and panel == extent.panels - 1)
-            b_panel = Panels(b.data, b.start + panel * b.panel, b.row, extent.inner * b.row)
-            c_start = c.start + panel * c.panel
+            b_start, c_start = b.start + panel * b.panel, c.start + panel * c.panel
             i = first
             while i < end:
                 size = _tile_rows(end - i)
-                _along(
-                    Rows(a.data, a.start + i * a.row, a.row, a.block), b_panel,
-                    Panels(c.data, c_start + i * c.row, c.row, 0), (size, wide, extent.inner, extent.blocks),
-                    accumulate,
+                at = (
+                    a.start + i * a.row, b_start, c_start + i * c.row, a.row, a.block, b.row, extent.inner * b.row,
+                    c.row,
                 )  # fmt: skip
+                _along(a_data, b_data, c_data, at, (size, wide, extent.inner, extent.blocks), accumulate)
                 i += size
 
 
@@ -264,6 +260,7 @@ def matmul_transposed(a, b, c, extent, reduction, accumulate):
 @outlined
 def _sum_part(a, b, c, extent, part, wide, accumulate):
     """Sum one panel over one part of the batch. part: its first row, and the end."""
+    a_data, b_data, c_data = a.data, b.data, c.data
     batch, blocks, rows = extent.inner, extent.blocks, extent.rows
     begin, end = part
     steps = end - begin
@@ -273,14 +270,16 @@ def _sum_part(a, b, c, extent, part, wide, accumulate):
     for block in range(0, max(blocks, 1), blocks_at_once):  # without blocks or steps, C is zero
         for step in range(0, max(steps, 1), steps_at_once):
             at = block * batch + begin + step
-            b_block = Panels(b.data, b.start + at * b.row, b.row, batch * b.row)
+            steps_now, blocks_now = min(steps_at_once, steps - step), min(blocks_at_once, blocks - block)
             i = 0
             while i < rows:
                 size = _tile_rows(rows - i)
+                where = (
+                    a.start + at * a.row + i, b.start + at * b.row, c.start + i * c.row, a.row, batch * a.row, b.row,
+                    batch * b.row, c.row,
+                )  # fmt: skip
                 _across(
-                    Rows(a.data, a.start + at * a.row + i, a.row, batch * a.row), b_block,
-                    Panels(c.data, c.start + i * c.row, c.row, 0),
-                    (size, wide, min(steps_at_once, steps - step), min(blocks_at_once, blocks - block)),
+                    a_data, b_data, c_data, where, (size, wide, steps_now, blocks_now),
                     accumulate or block > 0 or step > 0,
                 )  # fmt: skip
                 i += size
@@ -289,11 +288,22 @@ def _sum_part(a, b, c, extent, part, wide, accumulate):
 @outlined
 def _add_panel(source, target, rows, wide):
     """Add one panel to another."""
+    values, sums = source.data, target.data
+    if wide and source.row == PANEL and target.row == PANEL:
+        size = rows * PANEL
+        _add(sums[target.start : target.start + size], values[source.start : source.start + size])
+        return
     columns = PANEL if wide else LANES
     for i in range(rows):
         at, there = source.start + i * source.row, target.start + i * target.row
-        for j in range(columns):
-            target.data[there + j] += source.data[at + j]
+        _add(sums[there : there + columns], values[at : at + columns])
+
+
+@outlined
+def _add(target, source):
+    """Add contiguous values, which LLVM vectorizes."""
+    for i in range(target.size):
+        target[i] += source[i]
 
 
 @inlined

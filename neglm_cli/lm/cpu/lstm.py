@@ -80,10 +80,8 @@ def lstm_forward(weights, activations, state_mask, dims, share, worker):
             for i in range(row, row + batch):
                 before = i * h.shape[1] + panel * UNITS
                 after = before + batch * h.shape[1]
-                cell_forward(
-                    (gates, panel * panel_stride + i * PANEL), (c, before, after), (h, after),
-                    (out, i * out.shape[1] + panel * UNITS), state_mask[i + batch],
-                )  # fmt: skip
+                at = (panel * panel_stride + i * PANEL, before, after, after, i * out.shape[1] + panel * UNITS)
+                cell_forward(gates, c, h, out, at, state_mask[i + batch])
         barrier_wait(worker)
 
 
@@ -114,10 +112,9 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
         for panel in range(share.first, share.last):
             for i in range(row, row + batch):
                 own = (i - row) * columns + (panel - share.first) * UNITS
-                cell_backward(
-                    (gates, panel * panel_stride + i * PANEL), (c, i * c.shape[1] + panel * UNITS),
-                    (d_out, i * d_out.shape[1] + panel * UNITS), (d_h, own), (d_c, own), state_mask[i + batch],
-                )  # fmt: skip
+                units = panel * UNITS
+                at = (panel * panel_stride + i * PANEL, i * c.shape[1] + units, i * d_out.shape[1] + units, own, own)
+                cell_backward(gates, c, d_out, d_h, d_c, at, state_mask[i + batch])
         barrier_wait(worker)
 
 

@@ -43,10 +43,9 @@ def make_update(kind, step, rate, clip, norm):
 
 
 @outlined
-def update_row(moments, row, gradients, gradient_row, update):
-    """Update one row of a parameter array by one row of gradients."""
-    p, m, v = moments
-    g, rate, scale = gradients, update.rate, update.scale
+def update_row(p, m, v, row, g, gradient_row, update):
+    """Update one row of a parameter array by one row of gradients. m, v: see `Moments`."""
+    rate, scale = update.rate, update.scale
     width = p.shape[1]
     if update.kind == SGD:
         step = rate * scale
@@ -72,8 +71,9 @@ def update_row(moments, row, gradients, gradient_row, update):
 def update_rows(moments, rows, gradients, last_update_step, config, norm):
     """Update rows of a table; gradients[i] is that of row rows[i]. Adam keeps the step of each row's last update."""
     update = make_update(config.optimizer, config.step, config.rate, config.clip, norm)
+    p, m, v = moments
     for i in range(rows.size):
-        update_row(moments, rows[i], gradients, i, update)
+        update_row(p, m, v, rows[i], gradients, i, update)
         if update.kind == ADAM:
             last_update_step[rows[i]] = update.step
 
@@ -81,8 +81,9 @@ def update_rows(moments, rows, gradients, last_update_step, config, norm):
 @outlined
 def update_range(moments, gradients, first, last, update):
     """Update rows `first` to `last`; gradients[i] is that of row i."""
+    p, m, v = moments
     for i in range(first, last):
-        update_row(moments, i, gradients, i, update)
+        update_row(p, m, v, i, gradients, i, update)
 
 
 @kernel

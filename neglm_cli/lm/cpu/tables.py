@@ -133,33 +133,32 @@ def gather_gradients(sparse, source, reduction, thread):
     source (·, width): the rows that occurrences add, times their factors. reduction: its scratch is (2, ·), two rows.
     """
     parts, scratch = reduction.parts.size - 1, reduction.scratch
-    squares, values = 0.0, sparse.values[thread]
-    ends, order = sparse.ends[thread], sparse.order[thread]
+    squares, values, width = 0.0, sparse.values[thread], sparse.values.shape[2]
+    ends, order, rows, factors = sparse.ends[thread], sparse.order[thread], sparse.source, sparse.factors
+    first = 0
     for slot in range(sparse.counts[thread, 0]):
-        begin = slot * parts
-        _sum_two_parts(begin, min(parts, 2), ends, order, sparse, source, (values, slot), scratch)
-        if parts > 2 and ends[begin + 3] > ends[begin + 1]:
-            _sum_two_parts(begin + 2, 2, ends, order, sparse, source, (scratch, 1), scratch)
-            add_row(ONE, scratch, 1, values, slot, values.shape[1])
+        end = slot * parts
+        _sum_part((first, ends[end], width), order, factors, rows, source, values, slot)
+        if parts > 1 and ends[end + 1] > ends[end]:
+            _sum_part((ends[end], ends[end + 1], width), order, factors, rows, source, scratch, 0)
+            add_row(ONE, scratch, 0, values, slot, width)
+        if parts > 2 and ends[end + 3] > ends[end + 1]:
+            _sum_part((ends[end + 1], ends[end + 2], width), order, factors, rows, source, scratch, 1)
+            if ends[end + 3] > ends[end + 2]:
+                _sum_part((ends[end + 2], ends[end + 3], width), order, factors, rows, source, scratch, 0)
+                add_row(ONE, scratch, 0, scratch, 1, width)
+            add_row(ONE, scratch, 1, values, slot, width)
+        first = ends[end + parts - 1]
         squares += sum_of_squares(values, slot)
     return squares
 
 
 @outlined
-def _sum_two_parts(end, count, ends, order, sparse, source, total, scratch):
-    """Sum over one part and, if `count` is 2, add the sum over the next. total: (array, row)."""
-    array, row = total
-    _sum_part(end, ends, order, sparse, source, array, row)
-    if count == 2 and ends[end + 1] > ends[end]:
-        _sum_part(end + 1, ends, order, sparse, source, scratch, 0)
-        add_row(ONE, scratch, 0, array, row, sparse.values.shape[2])
-
-
-@outlined
-def _sum_part(end, ends, order, sparse, source, total, row):
-    width = sparse.values.shape[2]
+def _sum_part(span, order, factors, rows, source, total, row):
+    """total[row] = the sum of factors · source rows over occurrences. span: (first, end) in `order`, and columns."""
+    first, last, width = span
     for column in range(width):
         total[row, column] = 0
-    for at in range(ends[end - 1] if end else 0, ends[end]):
+    for at in range(first, last):
         occurrence = order[at]
-        add_row(sparse.factors[occurrence], source, sparse.source[occurrence], total, row, width)
+        add_row(factors[occurrence], source, rows[occurrence], total, row, width)
