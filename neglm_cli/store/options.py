@@ -2,7 +2,7 @@
 
 from neglm_cli.settings import embed, train_lm
 from neglm_cli.settings.declare import Setting, declared
-from neglm_cli.settings.train_lm import LARGEST_CONSTANT, MOST_ALPHA
+from neglm_cli.settings.train_lm import MOST_ALPHA
 from neglm_cli.store.rules import (
     MAX_INTEGER,
     MAX_NUMBER,
@@ -40,12 +40,8 @@ def _rule(setting: Setting) -> Rule:
 LOSS = Choice(declared(train_lm.Settings)["loss"].choices)
 K = Integer(0, 100_000)
 ALPHA = Number(0, MOST_ALPHA)
-LOG_Z = Number(-LARGEST_CONSTANT, LARGEST_CONSTANT)
-LAYERS = Integer(1, 64)
-SIZE = Integer(1, 10_000_000)
-SEED = Integer()
-THREADS = Integer(1, 1024)
-RATE = Number(0)
+LOG_Z = _rule(declared(train_lm.Settings)["log_z"])
+LAYERS = _rule(declared(train_lm.Settings)["layers"])
 
 VOCAB = Object({"min_count": Integer(1), "max_size": OrNull(Integer(1))})
 
