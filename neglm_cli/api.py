@@ -24,7 +24,7 @@ from neglm_cli.store import container
 from neglm_cli.vectors.vectors import WITH_VECTORS, Vectors, vectors_of
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.cpu.device import CpuDevice
+    from neglm_cli.lm.device import Device
     from neglm_cli.lm.model import LanguageModel
 
 __all__ = ["Model", "NeglmError", "load"]
@@ -86,7 +86,7 @@ class Model:
 
         model, corpus = self._model, open_corpus([file])
         reader = Reader(self._device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
-        for _, ids in Encoder(model.words).encode_corpus(corpus, self._device.settings.threads):
+        for _, ids in Encoder(model.words).encode_corpus(corpus, self._thread_count):
             reader.read(ids)
         return reader.tally.perplexity
 
@@ -118,11 +118,16 @@ class Model:
         return LanguageModel.from_stored(self._stored)
 
     @cached_property
-    def _device(self) -> "CpuDevice":
-        from neglm_cli.lm.devices import cpu_device_with
+    def _device(self) -> "Device":
+        from neglm_cli.lm.devices import scoring_device
+
+        return scoring_device(self._model, self._thread_count)
+
+    @property
+    def _thread_count(self) -> int:
         from neglm_cli.text.parallel import usable_cores
 
-        return cpu_device_with(self._model, self._threads or usable_cores())
+        return self._threads or usable_cores()
 
 
 def load(path: str, table: str | None = None, threads: int | None = None) -> Model:

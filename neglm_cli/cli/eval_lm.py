@@ -27,9 +27,7 @@ DIGITS = 6
 def evaluate_texts(
     path: str, tests: list[str], per_line: bool, threads: int | None, json: bool, device_name: str
 ) -> None:
-    from dataclasses import replace
-
-    from neglm_cli.lm.devices import make_device
+    from neglm_cli.lm.devices import scoring_device
     from neglm_cli.text.corpus import open_corpus
 
     for test in tests:
@@ -38,13 +36,9 @@ def evaluate_texts(
     model = load_model(path)
     processes = ranks()
     check_same(processes, "model", model.checksum, "all machines must see the same files")
-    settings = replace(model.settings, threads=thread_count(threads))
-    device = make_device(
-        model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=console.note,
-        ranks=processes,
-    )  # fmt: skip
+    device = scoring_device(model, thread_count(threads), gpu, console.note, processes)
     try:
-        results = _results(model, device, tests, per_line, settings.threads, json, processes)
+        results = _results(model, device, tests, per_line, thread_count(threads), json, processes)
     finally:
         device.close()
     if json and not per_line:

@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_MODEL, MODEL, OUTPUT, Debug, Quiet, Threads, one_blas_thread
+from neglm_cli.cli.options import DEFAULT_MODEL, MODEL, OUTPUT, Debug, DeviceName, Quiet, Threads, one_blas_thread
 from neglm_cli.cli.reading import open_model
 from neglm_cli.store.terminal import standard_output
 
@@ -79,6 +79,7 @@ def generate(
             min=0, max=2**63 - 1, help="The same seed writes the same text.", metavar="N", rich_help_panel=MODEL
         ),
     ] = 1,
+    device: DeviceName = "cpu",
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -94,7 +95,7 @@ def generate(
 
     from neglm_cli.lm.generation import Generator, SamplingParams
 
-    opened = open_model(model, threads, 1)
+    opened = open_model(model, device, threads, 1)
     language = opened.model
     given = opened.line(os.fsencode(prompt))
     if missing := [word for word, unknown in zip(given.words, given.unknown, strict=True) if unknown]:

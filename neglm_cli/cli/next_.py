@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_MODEL, Debug, Json, Quiet, Threads, Top, one_blas_thread
+from neglm_cli.cli.options import DEFAULT_MODEL, Debug, DeviceName, Json, Quiet, Threads, Top, one_blas_thread
 from neglm_cli.cli.queries import Answer, Query, answer, as_text
 from neglm_cli.cli.reading import open_model
 from neglm_cli.store.output import STANDARD_STREAM
@@ -27,6 +27,7 @@ def next_(
     ] = None,
     top: Top = 10,
     json: Json = False,
+    device: DeviceName = "cpu",
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -45,7 +46,7 @@ def next_(
 
     from neglm_cli.lm.generation import next_words
 
-    opened = open_model(model, threads, 1)
+    opened = open_model(model, device, threads, 1)
     alphabet, end = opened.model.words, opened.model.end_of_line
 
     def read(line: bytes) -> Query:

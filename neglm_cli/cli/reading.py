@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import thread_count
+from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.queries import as_text
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from neglm_cli.lm.cpu.device import CpuDevice, CpuScorer
+    from neglm_cli.lm.device import Device, Scorer
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.text.encode import Encoder
 
@@ -27,8 +27,8 @@ class Opened(NamedTuple):
     """A language model, ready to read."""
 
     model: "LanguageModel"
-    device: "CpuDevice"
-    scorer: "CpuScorer"
+    device: "Device"
+    scorer: "Scorer"
     encoder: "Encoder"
 
     def line(self, text: bytes) -> Line:
@@ -52,12 +52,13 @@ def load_model(path: str) -> "LanguageModel":
     return model
 
 
-def open_model(path: str, threads: int | None, rows: int) -> Opened:
-    """rows: words that go through the network together."""
-    from neglm_cli.lm.devices import cpu_device_with
+def open_model(path: str, device: str, threads: int | None, capacity: int) -> Opened:
+    """Load a model onto a device. device: as --device names it; capacity: words that are scored at a time."""
+    from neglm_cli.lm.devices import scoring_device
     from neglm_cli.text.encode import Encoder
 
+    gpu = find_gpu(device)
     model = load_model(path)
-    device = cpu_device_with(model, thread_count(threads))
+    loaded = scoring_device(model, thread_count(threads), gpu, console.note)
     encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in a text is told from unknown words
-    return Opened(model, device, device.scorer(rows), encoder)
+    return Opened(model, loaded, loaded.scorer(capacity), encoder)

@@ -17,6 +17,7 @@ from neglm_cli.cli.options import (
     MODEL,
     OUTPUT,
     Debug,
+    DeviceName,
     Json,
     Quiet,
     Threads,
@@ -115,6 +116,7 @@ def score(
         typer.Option("--best", help="Print only the best of each list.", rich_help_panel="N-best lists"),
     ] = False,
     json: Json = False,
+    device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -148,7 +150,7 @@ def score(
     from neglm_cli.text.source import open_source
 
     sources = [open_source(text) for text in texts]
-    opened = open_model(path, threads, BATCH_WORDS)
+    opened = open_model(path, device, threads, BATCH_WORDS)
     console.announce_standard_input(texts)
     try:
         total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores are seen themselves

@@ -1,4 +1,4 @@
-"""The device protocol: what a trainer and a scorer need of a backend (reference, CPU, CUDA)."""
+"""The protocols of a backend (reference, CPU, CUDA): `Device` trains a model, `Scorer` scores text with it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -33,13 +33,13 @@ class StepResult(NamedTuple):
 
 
 class Pending(Protocol):
-    """A training step that was submitted."""
+    """A submitted training step."""
 
     def result(self) -> StepResult: ...
 
 
 class Finished:
-    """A training step that is done."""
+    """A completed training step."""
 
     def __init__(self, trained: StepResult) -> None:
         self._trained = trained
@@ -55,15 +55,71 @@ class Scores(NamedTuple):
     log_z: np.ndarray  # their log-normalizers
 
 
-class Scorer(Protocol):
-    """Scores a text piece by piece, from a zero state on."""
+class State(NamedTuple):
+    """Hidden and cell states of B rows of text, (L, B, H) each."""
 
-    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        """Score targets. inputs, targets: int32 (1, T), T at most as many as the scorer was made for."""
+    h: np.ndarray
+    c: np.ndarray
+
+    @classmethod
+    def zeros(cls, shape: Shape, rows: int) -> "State":
+        return cls(*np.zeros((2, shape.layers, rows, shape.hidden), np.float32))
+
+    @classmethod
+    def concatenate(cls, states: "list[State]") -> "State":
+        return cls(*(np.concatenate(arrays, axis=1) for arrays in zip(*states, strict=True)))
+
+    def select(self, rows: np.ndarray | slice) -> "State":
+        return State(self.h[:, rows], self.c[:, rows])
+
+
+class StepOutput(NamedTuple):
+    """The result of reading one word in each of B rows."""
+
+    state: State
+    y: np.ndarray  # (B, ·): the output of the last layer, which predicts the next word
+
+
+class Scorer(Protocol):
+    """Scores texts with a device's parameters, at most `capacity` words a call.
+
+    `score` and `advance` read B texts side by side, T words of each. The scorer keeps their states: a call continues
+    where the last one ended, with the same B. `step` takes states as arguments instead, so that a caller can branch; it
+    discards the states that the scorer keeps.
+    """
+
+    capacity: int
+
+    def reset(self) -> None:
+        """Start new texts, from zero states."""
         ...
 
     def advance(self, inputs: np.ndarray) -> None:
-        """Update the state without scoring, which is faster."""
+        """Read words without scoring, which is faster. inputs: int32 (B, T)."""
+        ...
+
+    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
+        """Score targets. inputs, targets: int32 (B, T).
+
+        If not normalized, logits stand in for log-probabilities, log Z is 0, and the time does not depend on the size
+        of the vocabulary.
+        """
+        ...
+
+    def step(self, state: State | None, words: np.ndarray) -> StepOutput:
+        """Read one word in each row. words: (B,); state: of the rows before these words, None for zeros."""
+        ...
+
+    def log_z(self, y: np.ndarray) -> np.ndarray:
+        """The log-normalizer of each row of y: float64 (B,). At most `capacity` rows."""
+        ...
+
+    def target_logits(self, y: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The logit of targets[i] for row i of y: float64 (B,). Any number of rows."""
+        ...
+
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        """The logits of all words: (B, V). At most `capacity` rows."""
         ...
 
 
@@ -80,31 +136,31 @@ class Device(Protocol):
     shape: Shape
 
     def prepare_training(self) -> None:
-        """Allocate what only training needs."""
+        """Allocate the arrays that only training needs."""
         ...
 
     def train(self, minibatch: Minibatch) -> Pending:
-        """Submit a training step, which runs after those before it."""
+        """Submit a training step. Steps run in the order of submission."""
         ...
 
     def log_z(self) -> np.ndarray:
-        """log Z after the last words of the last minibatch."""
+        """Compute log Z after the last words of the last minibatch, float64, one value a row."""
         ...
 
-    def scorer(self, rows: int) -> Scorer:
-        """A scorer with the current parameters, for at most `rows` words at a time."""
+    def scorer(self, capacity: int) -> Scorer:
+        """Make a scorer with the current parameters, for at most `capacity` words a call."""
         ...
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        """Apply the updates of exact Adam that rows have skipped, after `step` steps."""
+        """Apply the updates of exact Adam that rows skipped in the first `step` steps."""
         ...
 
     def parameters(self) -> Tensors:
-        """The tensors of a language model file."""
+        """Return the tensors of a language model file."""
         ...
 
     def state(self) -> Tensors:
-        """The other tensors of a training state file."""
+        """Return the other tensors of a training state file."""
         ...
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""The devices that --device names, and which one is used."""
+"""Selection of the device that --device names, with a fallback to the CPU."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,6 @@ from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
-    from neglm_cli.lm.cpu.device import CpuDevice
     from neglm_cli.lm.cuda.gpu import Gpu
     from neglm_cli.lm.model import LanguageModel
 
@@ -30,9 +29,9 @@ def is_device(name: str) -> bool:
 
 
 class UnusableGpuError(NeglmError):
-    """Why a GPU cannot be used.
+    """The reason why a GPU cannot be used.
 
-    absent: nothing here suggests that there is one. broken: there is one, and it should work."""
+    absent: nothing suggests that this machine has one. broken: it has one, which should work."""
 
     def __init__(self, reason: str, absent: bool = False, broken: bool = False) -> None:
         super().__init__(reason)
@@ -40,9 +39,9 @@ class UnusableGpuError(NeglmError):
 
 
 def open_gpu(name: str, process: int = 0) -> "Gpu":
-    """The GPU that `--device` names, after a trial; raises UnusableGpuError whatever is wrong with it.
+    """Open the GPU that `--device` names, and try it; raises UnusableGpuError if anything is wrong with it.
 
-    Where no number is given, each process of a machine takes the next GPU."""
+    If the name has no number, each process of a machine takes the next GPU."""
     if find_spec("numba_cuda") is None:
         raise UnusableGpuError(f"the package numba-cuda is not installed ({INSTALL}, for NVIDIA GPUs)", absent=True)
     try:
@@ -63,8 +62,8 @@ def make_device(
     parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: "Gpu | None",
     training: bool, note: Callable[[str], None], ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
-    """A device with a model on it, its kernels loaded or compiled. Where a GPU that is optional fails, in any rank, it
-    is the CPU."""
+    """Make a device with a model, its kernels loaded or compiled. If an optional GPU fails on any rank, all ranks use
+    the CPU."""
     model = (parameters, settings, counts, end_of_line)
     if gpu is not None:
         device, failure = None, ""
@@ -110,10 +109,12 @@ def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None
     return device
 
 
-def cpu_device_with(model: "LanguageModel", threads: int) -> "CpuDevice":
-    """The processor with a trained model on it: what reads lines one by one, branches and looks at single words."""
-    from neglm_cli.lm.cpu.device import CpuDevice, load_kernels
-
+def scoring_device(
+    model: "LanguageModel", threads: int, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
+    ranks: Ranks = SINGLE_RANK,
+) -> Device:  # fmt: skip
+    """Load a trained model onto a GPU, or onto the CPU without one; see `make_device`."""
     settings = replace(model.settings, threads=threads)
-    load_kernels(settings, training=False)
-    return CpuDevice(model.parameters(), settings, model.words.counts, model.end_of_line)
+    return make_device(
+        model.parameters(), settings, model.words.counts, model.end_of_line, gpu, training=False, note=note, ranks=ranks
+    )

@@ -1,24 +1,16 @@
-"""The reference as a device: what all others are compared with. For small models, whose tables fit many times."""
+"""The reference as a device, with which tests compare all others. For small models: it copies whole tables."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from neglm_cli.lm import reference
-from neglm_cli.lm.device import Minibatch, Scores, StepResult, Tensors
+from neglm_cli.lm.device import Finished, Minibatch, Scores, State, StepOutput, StepResult, Tensors
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
 from neglm_cli.settings.train_lm import Settings
-
-
-class Done:
-    def __init__(self, trained: StepResult) -> None:
-        self._trained = trained
-
-    def result(self) -> StepResult:
-        return self._trained
 
 
 class ReferenceDevice:
@@ -37,24 +29,21 @@ class ReferenceDevice:
         )
 
     def prepare_training(self) -> None:
-        settings, none = self.settings, self._nothing(self.settings.batch)
-        self.h, self.c = list(none), list(none)
+        settings, shape = self.settings, self.shape
+        self.h, self.c = ([np.zeros((settings.batch, shape.hidden)) for _ in range(shape.layers)] for _ in range(2))
         self.optimizer = reference.Optimizer(
             settings.optimizer, not settings.exact, settings.clip, self.model.like(), self.model.like()
         )
 
-    def _nothing(self, batch: int) -> list[np.ndarray]:
-        return [np.zeros((batch, self.shape.hidden)) for _ in range(self.shape.layers)]
-
-    def _state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
+    def state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
         return (inputs != self._end_of_line).astype(float) if self.settings.reset_at_eos else None
 
-    def train(self, minibatch: Minibatch) -> Done:
+    def train(self, minibatch: Minibatch) -> Finished:
         settings, model = self.settings, self.model
         inputs, targets, positions = minibatch[:3]
         widths = [*self.shape.inputs, self.shape.hidden]
         masks = reference.dropout_masks(widths, positions, settings.dropout, settings.seed, minibatch.epoch)
-        state_mask = self._state_mask(inputs)
+        state_mask = self.state_mask(inputs)
         activations = reference.forward(model, inputs, self.h, self.c, masks, state_mask)
         gradient = model.like()
         scale = 1 / settings.batch
@@ -72,25 +61,22 @@ class ReferenceDevice:
         self.optimizer.steps = minibatch.step - 1
         norm = self.optimizer.step(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
         self.h, self.c = activations.h, activations.c
-        return Done(StepResult(loss, inputs.size, norm))
+        return Finished(StepResult(loss, inputs.size, norm))
 
     def log_z(self) -> np.ndarray:
-        return self.logits_of(self.h[-1][:, None]).log_z[:, 0]
+        return reference.log_sum_exp(self.logits(self.h[-1]))
 
-    def logits_of(self, y: np.ndarray, targets: np.ndarray | None = None) -> Scores:
-        """y (B, T, H)."""
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        """The logits of all words: (..., V) from y (..., H)."""
         settings = self.settings
         offsets = logit_offsets(settings.loss, self._noise, settings.k, settings.log_z)
-        logits = reference.logits(self.model, y, offsets, self._biased)
-        log_z = reference.log_sum_exp(logits)
-        words = np.zeros(y.shape[:2], np.int32) if targets is None else targets
-        return Scores(np.take_along_axis(logits, words[..., None], axis=2)[..., 0] - log_z, log_z)
+        return reference.logits(self.model, y, offsets, self._biased)
 
-    def scorer(self, rows: int) -> "ReferenceScorer":
-        return ReferenceScorer(self)
+    def scorer(self, capacity: int) -> "ReferenceScorer":
+        return ReferenceScorer(self, capacity)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        """Nothing is put off."""
+        """Do nothing: the reference skips no updates."""
 
     def parameters(self) -> Tensors:
         return _named("", self.model)
@@ -121,18 +107,48 @@ class ReferenceDevice:
 
 
 class ReferenceScorer:
-    def __init__(self, device: ReferenceDevice) -> None:
+    """Scores texts by the reference; see `device.Scorer`."""
+
+    def __init__(self, device: ReferenceDevice, capacity: int) -> None:
+        self.capacity = capacity
         self._device = device
-        self._h, self._c = device._nothing(1), device._nothing(1)
+        self._state: State | None = None
+
+    def reset(self) -> None:
+        self._state = None
 
     def advance(self, inputs: np.ndarray) -> None:
-        self.score(inputs, inputs)
+        self._forward(inputs)
 
-    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
+        logits = self._device.logits(self._forward(inputs))
+        log_z = reference.log_sum_exp(logits) if normalized else np.zeros(targets.shape)
+        return Scores(np.take_along_axis(logits, targets[..., None], axis=2)[..., 0] - log_z, log_z)
+
+    def step(self, state: State | None, words: np.ndarray) -> StepOutput:
+        self._state = state
+        y = self._forward(words[:, None])
+        assert self._state is not None
+        return StepOutput(self._state, y[:, 0])
+
+    def log_z(self, y: np.ndarray) -> np.ndarray:
+        return reference.log_sum_exp(self._device.logits(y))
+
+    def target_logits(self, y: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(self._device.logits(y), targets[:, None], axis=1)[:, 0]
+
+    def logits(self, y: np.ndarray) -> np.ndarray:
+        return self._device.logits(y)
+
+    def _forward(self, inputs: np.ndarray) -> np.ndarray:
+        """Read (B, T) words; returns y, (B, T, H)."""
         device = self._device
-        activations = reference.forward(device.model, inputs, self._h, self._c, state_mask=device._state_mask(inputs))
-        self._h, self._c = activations.h, activations.c
-        return device.logits_of(activations.y, targets)
+        state = self._state or State.zeros(device.shape, len(inputs))
+        activations = reference.forward(
+            device.model, inputs, list(state.h), list(state.c), state_mask=device.state_mask(inputs)
+        )
+        self._state = State(np.stack(activations.h), np.stack(activations.c))
+        return activations.y
 
 
 def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np.ndarray:

@@ -45,7 +45,10 @@ def test_names_of_devices(name: str, good: bool) -> None:
 
 
 def test_another_name_is_wrong_usage(neglm: Neglm, corpus: Path) -> None:
-    for command in (("train-lm", "corpus.txt"), ("eval", "--test", "corpus.txt")):
+    for command in (
+        ("train-lm", "corpus.txt"), ("eval", "--test", "corpus.txt"), ("score", "model", "corpus.txt"), ("generate",),
+        ("next", "--after", "a"),
+    ):  # fmt: skip
         result = neglm(*command, "--device", "nonsense", code=2)
         assert b"--device nonsense is none of auto, cpu, cuda" in result.stderr
     assert sorted(os.listdir()) == ["corpus.txt"]
@@ -106,3 +109,11 @@ def test_trained_on_both(neglm: Neglm, corpus: Path) -> None:
     on_cpu = json.loads(neglm(*evaluate, "cpu").stdout)
     output, errors = simulated(*evaluate, "cuda").communicate()
     assert json.loads(output)["perplexity"] == pytest.approx(on_cpu["perplexity"], rel=1e-5), errors
+    for command in (
+        ("score", "cpu", "corpus.txt"), ("generate", "cpu", "--temperature", "0", "--words", "3"),
+        ("next", "cpu", "--after", "a b"),
+    ):  # fmt: skip
+        on_cpu = neglm(*command, "--device", "cpu").stdout
+        output, errors = simulated(*command, "--device", "cuda").communicate()
+        assert output == on_cpu, errors
+        assert b"using Numba's simulator (cuda:0)" in errors

@@ -130,6 +130,16 @@ def test_evaluating(broken: Broken, trained: tuple[Path, float], failure: str) -
     refused(broken(failure, *EVALUATE, "--device", "cuda", code=1).stderr, failure)
 
 
+@pytest.mark.parametrize("failure", all_but(*MODELS))
+def test_scoring(broken: Broken, failure: str) -> None:
+    for command in (("score", "cpu", "corpus.txt"), ("generate", "cpu"), ("next", "cpu", "--after", "a")):
+        on_cpu = broken(failure, *command, "--device", "cpu")
+        result = broken(failure, *command, "--device", "auto")
+        assert result.stdout == on_cpu.stdout
+        assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")
+        refused(broken(failure, *command, "--device", "cuda", code=1).stderr, failure)
+
+
 def test_quiet(broken: Broken) -> None:
     assert broken("no device", *TRAIN, "quiet", "--quiet").stderr == b""
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from neglm_cli.lm import lines as module
-from neglm_cli.lm.cpu.device import CpuDevice, NextState, State
+from neglm_cli.lm.cpu.device import CpuDevice
+from neglm_cli.lm.device import State, StepOutput
 from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, parameters
 
@@ -40,8 +40,7 @@ def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
-def test_lines_longer_than_the_room(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_WORDS", 8)
+def test_lines_longer_than_the_capacity(device: CpuDevice) -> None:
     lines = some_lines([30, 2, 9, 8, 7, 1])
     for found, line in zip(LineScorer(device.scorer(8), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
@@ -55,8 +54,7 @@ def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
     np.testing.assert_array_equal(scorer.score([line])[0], first)
 
 
-def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_WORDS", 8)
+def test_a_text_continues_across_calls(device: CpuDevice) -> None:
     lines = some_lines([6, 0, 9])
     scorer = LineScorer(device.scorer(8), END_OF_LINE)
     found = [*scorer.score_text(lines[:2]), *scorer.score_text(lines[2:])]
@@ -66,33 +64,32 @@ def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -
     assert [len(part) for part in found] == [7, 1, 10]
 
 
-def test_without_normalising_the_difference_is_log_z(device: CpuDevice) -> None:
+def test_unnormalized_scores_differ_by_log_z(device: CpuDevice) -> None:
     (line,) = some_lines([6])
-    as_it_is = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE, normalized=False).score([line])[0]
+    unnormalized = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE, normalized=False).score([line])[0]
     text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
     log_z = ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1], text[:, 1:]).log_z
-    np.testing.assert_allclose(as_it_is, expected(line) + log_z[0], atol=1e-4)
+    np.testing.assert_allclose(unnormalized, expected(line) + log_z[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("room", [BATCH_WORDS, 2])
-def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(module, "BATCH_WORDS", room)
+@pytest.mark.parametrize("capacity", [BATCH_WORDS, 2])
+def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, capacity: int) -> None:
     base = some_lines([6, 4])
     lines = [base[0], base[0], base[0][:3], np.concatenate([base[0][:3], base[1]]), base[1], base[1][:0]]
-    found = LineScorer(device.scorer(room), END_OF_LINE).score_list(lines)
+    found = LineScorer(device.scorer(capacity), END_OF_LINE).score_list(lines)
     np.testing.assert_allclose(found, [expected(line).sum() for line in lines], atol=3e-4)
 
 
-def test_common_beginnings_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_common_prefixes_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     base = some_lines([20])[0]
     lines = [np.append(base, word).astype(np.int32) for word in range(10)]
     scorer = device.scorer(BATCH_WORDS)
     read: list[int] = []
     step = scorer.step
 
-    def counted(state: State, words: np.ndarray, scored: bool) -> NextState:
+    def counted(state: State | None, words: np.ndarray) -> StepOutput:
         read.append(len(words))
-        return step(state, words, scored)
+        return step(state, words)
 
     monkeypatch.setattr(scorer, "step", counted)
     LineScorer(scorer, END_OF_LINE).score_list(lines)

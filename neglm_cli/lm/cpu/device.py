@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,11 @@ from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
 from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.data_parallel import DataParallel, contiguous_gradients
 from neglm_cli.lm.cpu.sampled import OutputLayer
-from neglm_cli.lm.cpu.softmax import NormalizerBuffers
-from neglm_cli.lm.cpu.step import carry_states, forward, score
-from neglm_cli.lm.cpu.threads import Team, Worker
+from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
+from neglm_cli.lm.cpu.step import score
+from neglm_cli.lm.cpu.threads import Team
 from neglm_cli.lm.cpu.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
 from neglm_cli.lm.tensors import Rows
@@ -25,24 +25,6 @@ from neglm_cli.objective.noise import alias_table, probabilities
 from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.train_lm import Settings
-
-
-class State(NamedTuple):
-    """Of some rows of text: float32 (L, B, H) each."""
-
-    h: np.ndarray
-    c: np.ndarray
-
-    def of(self, rows: np.ndarray) -> "State":
-        return State(self.h[:, rows], self.c[:, rows])
-
-
-class NextState(NamedTuple):
-    """After one more word."""
-
-    state: State
-    y: np.ndarray  # (B, ·)
-    log_z: np.ndarray  # float64 (B,)
 
 
 class PendingMinibatch:
@@ -126,7 +108,7 @@ class CpuDevice:
     def batch_arrays(
         self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
     ) -> BatchArrays:
-        """What kernels need to know of (B, T) words."""
+        """Make the arrays that kernels take for (B, T) words."""
         settings = self.settings
         batch, steps = inputs.shape
         ids, by_step = _by_step(inputs), _by_step(positions)
@@ -151,15 +133,15 @@ class CpuDevice:
         y[:, hidden] = self.bias
         layer = OutputLayer(y, self.weights.output, self.logit_offsets)
         self.team.results(score, layer, np.zeros(rows, np.int32), rows, buffers)
-        return _log_z(buffers, rows)
+        return combine_log_z(buffers, rows)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         self._training.flush_lazy_updates(step, rate)
 
     # --- scoring --------------------------------------------------------------------------------------
 
-    def scorer(self, rows: int) -> "CpuScorer":
-        return CpuScorer(self, rows)
+    def scorer(self, capacity: int) -> CpuScorer:
+        return CpuScorer(self, capacity)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -215,84 +197,10 @@ class CpuDevice:
         self.team.close()
 
 
-class CpuScorer:
-    """Reads texts, with a state of its own and the device's parameters: B rows of T words at a time, in all at most
-    `rows` words. One B goes on where the last call ended, if it was the same B."""
-
-    def __init__(self, device: CpuDevice, rows: int) -> None:
-        self._device = device
-        self._states = arrays.activations(device.shape, rows, 1)
-        self._room = arrays.normalizer_buffers(device.shape, rows, len(device.team.workers))
-
-    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        self._run(inputs, targets, scored=True)
-        batch, steps = inputs.shape
-        log_z = _log_z(self._room, batch * steps)
-        scores = self._room.target_scores[: batch * steps] - log_z
-        return Scores(scores.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
-
-    def advance(self, inputs: np.ndarray) -> None:
-        self._run(inputs, inputs, scored=False)
-
-    def score_unnormalized(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Scores that nothing normalises, in place of log-probabilities: float64 (B, T). They take no time for words
-        that are no targets."""
-        self._run(inputs, targets, scored=False)
-        batch, steps = inputs.shape
-        scores = self.scores_of(self._states.y[: batch * steps], _by_step(targets))
-        return scores.reshape(steps, batch).T
-
-    def step(self, state: "State", words: np.ndarray, scored: bool = True) -> "NextState":
-        """Read one more word in each row of a state, which is left as it is; B rows at most as many as words."""
-        batch, hidden = len(words), self._device.shape.hidden
-        states = self._states
-        for array, given in ((states.h, state.h), (states.c, state.c)):
-            array[:, :batch, :hidden] = given
-        inputs = words.astype(np.int32)[:, None]
-        self._run(inputs, inputs, scored)
-        after = State(states.h[:, :batch, :hidden].copy(), states.c[:, :batch, :hidden].copy())
-        log_z = _log_z(self._room, batch) if scored else np.zeros(batch)
-        return NextState(after, states.y[:batch].copy(), log_z)
-
-    def reset(self) -> None:
-        """Go back to no state."""
-        self._states.h[:] = 0
-        self._states.c[:] = 0
-
-    def zero_state(self, batch: int) -> "State":
-        shape = self._device.shape
-        return State(*(np.zeros((shape.layers, batch, shape.hidden), np.float32) for _ in range(2)))
-
-    def scores_of(self, y: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """float64: of word ids[i] after y[i]; without log Z."""
-        device = self._device
-        scores = np.einsum("nh,nh->n", y, device.weights.output[ids]) + device.logit_offsets[ids]
-        return np.asarray(scores, np.float64)
-
-    def all_scores(self, y: np.ndarray) -> np.ndarray:
-        """float32 (B, V); without log Z."""
-        device = self._device
-        return np.asarray(y @ device.weights.output.T + device.logit_offsets)
-
-    def _run(self, inputs: np.ndarray, targets: np.ndarray, scored: bool) -> None:
-        device = self._device
-        batch = device.batch_arrays(inputs, targets, np.zeros(inputs.shape, np.uint64))
-        device.team.results(self._score, batch, device.config(inputs.shape), scored)
-
-    def _score(self, batch: BatchArrays, config: StepConfig, scored: bool, worker: Worker) -> None:
-        """Read a text on, as every thread of the team does."""
-        device, rows = self._device, config.batch * config.steps
-        forward(device.weights, self._states, batch, config, worker)
-        if scored:
-            layer = OutputLayer(self._states.y, device.weights.output, device.logit_offsets)
-            score(layer, batch.targets, rows, self._room, worker)
-        carry_states(self._states, rows, config.batch, worker)
-
-
 def load_kernels(settings: Settings, training: bool) -> None:
-    """Load or compile the kernels that a run with these settings needs, with the smallest model there is.
+    """Load or compile the kernels that a run with these settings needs, by running a model of the smallest size.
 
-    Done before work is timed, and in a thread that can be interrupted.
+    Callers do this before they start a timer, and in a thread that can be interrupted.
     """
     tiny = replace(settings, k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1, threads=1)
     device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), tiny, np.ones(3), 0)
@@ -310,10 +218,3 @@ def load_kernels(settings: Settings, training: bool) -> None:
 def _by_step(array: np.ndarray) -> np.ndarray:
     """Rows (t·B + b) from (B, T)."""
     return np.ascontiguousarray(array.T).reshape(-1)
-
-
-def _log_z(room: NormalizerBuffers, rows: int) -> np.ndarray:
-    """float64 (rows,): the threads' parts together."""
-    highest = room.highest[:, :rows].astype(np.float64)
-    top = highest.max(axis=0)
-    return np.asarray(top + np.log((room.sums[:, :rows] * np.exp(highest - top)).sum(axis=0)))

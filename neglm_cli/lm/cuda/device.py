@@ -7,15 +7,16 @@ from itertools import cycle
 import numpy as np
 
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.arrays import Activations, BatchArrays, StepConfig, Weights, table_width, zero_weights
-from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
+from neglm_cli.lm.cuda.arrays import StepConfig, Weights, table_width, zero_weights
 from neglm_cli.lm.cuda.gemm import Gemm, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Array, Gpu, Signal
 from neglm_cli.lm.cuda.losses import VocabularyScores
-from neglm_cli.lm.cuda.network import Network, PersistentPlan
+from neglm_cli.lm.cuda.network import Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
+from neglm_cli.lm.cuda.scorer import CudaScorer
+from neglm_cli.lm.cuda.staging import StagingBuffer
 from neglm_cli.lm.cuda.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, Scores, StepResult, Tensors, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
@@ -26,34 +27,6 @@ from neglm_cli.settings.train_lm import Settings
 
 SAMPLED_ROWS = 64  # whose log Z is computed while training
 ROWS_AT_ONCE = 4096  # of tables, copied at a time
-S32 = np.uint64(32)
-
-
-class StagingBuffer:
-    """Page-locked memory for a minibatch, copied to the GPU at once, and for its result.
-
-    It is reused only when `done` has passed: until a caller sets it, all work launched so far.
-    """
-
-    def __init__(self, gpu: Gpu, rows: int, layers: int) -> None:
-        size = DROPOUT_KEYS + layers + 1
-        self._gpu = gpu
-        self._host = gpu.pinned(size + rows, np.uint64)
-        self._device = gpu.zeros(size + rows, np.uint64)
-        self.batch = BatchArrays(words=self._device[size:], header=self._device[:size])
-        self.result = gpu.pinned(2, np.float64)
-        self.done: Signal = gpu
-
-    def send(self, inputs: np.ndarray, targets: np.ndarray, header: list[int], keys: np.ndarray) -> None:
-        """inputs, targets: (B, T). header: see `functions`; keys: of dropout."""
-        self.done.synchronize()
-        self.done = self._gpu
-        host, size = self._host, len(self.batch.header)
-        host[:DROPOUT_KEYS] = header
-        host[DROPOUT_KEYS : DROPOUT_KEYS + len(keys)] = keys
-        words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << S32)
-        host[size : size + words.size] = words.reshape(-1)
-        self._gpu.copy_in(self._device, host)
 
 
 class PendingMinibatch:
@@ -153,7 +126,7 @@ class CudaDevice:
     def log_z(self) -> np.ndarray:
         hidden, rows = self.shape.hidden, min(SAMPLED_ROWS, self._batch)
         y = np.zeros((rows, table_width(self.shape)), np.float32)
-        y[:, :hidden] = self._last_states()[0][-1, :rows]
+        y[:, :hidden] = self._last_state().h[-1, :rows]
         y[:, hidden] = self.bias
         scores = VocabularyScores(self.gpu, self.gemm, self.shape, rows)
         no_targets = self.gpu.zeros(rows, np.uint64)
@@ -166,8 +139,8 @@ class CudaDevice:
 
     # --- scoring --------------------------------------------------------------------------------------
 
-    def scorer(self, rows: int) -> "CudaScorer":
-        return CudaScorer(self, rows)
+    def scorer(self, capacity: int) -> CudaScorer:
+        return CudaScorer(self, capacity)
 
     # --- files ----------------------------------------------------------------------------------------
 
@@ -181,7 +154,7 @@ class CudaDevice:
         }
         for number, moments in enumerate(self._moments()):
             tensors |= self._named(f"moment.{number}.", moments)
-        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._last_states())
+        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._last_state())
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -190,23 +163,12 @@ class CudaDevice:
             self._fill(prefix, values, tensors)
         if self.settings.moments > 1:
             gpu.write(training.state.last_update_step, tensors["moved"].reshape(-1))
-        activations.last_rows = self._batch * self.settings.bptt
-        for layer, inputs in enumerate(self.shape.inputs):
-            state = np.zeros((self._batch, inputs + 1 + self.shape.hidden), np.float32)
-            state[:, inputs] = 1
-            state[:, inputs + 1 :] = tensors["hidden"][layer, self._rows]
-            gpu.write(activations.xh[layer][activations.last_rows :], state)
-            gpu.write(activations.c[layer][activations.last_rows :], tensors["cell"][layer, self._rows])
+        state = State(tensors["hidden"][:, self._rows], tensors["cell"][:, self._rows])
+        write_state(gpu, self.shape, activations, state, self._batch * self.settings.bptt)
 
-    def _last_states(self) -> tuple[np.ndarray, np.ndarray]:
-        """The states after the last minibatch, (L, B, H): h and c."""
-        activations = self._training.activations
-        last = slice(activations.last_rows, activations.last_rows + self._batch)
-        hidden = [
-            self.gpu.download(xh[last])[:, inputs + 1 :]
-            for xh, inputs in zip(activations.xh, self.shape.inputs, strict=True)
-        ]
-        return np.stack(hidden), np.stack([self.gpu.download(c[last]) for c in activations.c])
+    def _last_state(self) -> State:
+        """Download the state after the last minibatch."""
+        return read_state(self.gpu, self.shape, self._training.activations, self._batch)
 
     def _moments(self) -> list[Weights]:
         """Those that the optimizer keeps."""
@@ -251,41 +213,6 @@ class CudaDevice:
 
     def close(self) -> None:
         self.gpu.synchronize()
-
-
-class CudaScorer:
-    """One row of text, with a state of its own and the device's parameters."""
-
-    def __init__(self, device: CudaDevice, steps: int) -> None:
-        gpu, shape = device.gpu, device.shape
-        self._device = device
-        self._network = Network(gpu, device.gemm, shape, device.weights.views, 1, device.step_kernels)
-        self._activations = Activations(gpu, shape, 1, steps)
-        self._scores = VocabularyScores(gpu, device.gemm, shape, steps)
-        self._staging = cycle([StagingBuffer(gpu, steps, shape.layers) for _ in range(2)])  # one read, one filled
-        y = np.zeros((steps, table_width(shape)), np.float32)
-        y[:, shape.hidden] = device.bias
-        self._y = MatrixView(gpu.upload(y))
-        self._no_keys = np.zeros(shape.layers + 1, np.uint64)
-
-    def score(self, inputs: np.ndarray, targets: np.ndarray) -> Scores:
-        device, rows, (batch, steps) = self._device, inputs.size, inputs.shape
-        buffer = self._forward(inputs, targets)
-        self._scores.normalize(self._y, rows, device.weights.table, device.logit_offsets, buffer.batch.words)
-        log_z = self._scores.log_z(rows)
-        target_scores = device.gpu.download(self._scores.normalizers.target_scores)[:rows]
-        return Scores((target_scores - log_z).reshape(steps, batch).T, log_z.reshape(steps, batch).T)
-
-    def advance(self, inputs: np.ndarray) -> None:
-        buffer = self._forward(inputs, inputs)
-        buffer.done = self._device.gpu.event()
-
-    def _forward(self, inputs: np.ndarray, targets: np.ndarray) -> StagingBuffer:
-        buffer, (batch, steps) = next(self._staging), inputs.shape
-        buffer.send(inputs, targets, [0] * DROPOUT_KEYS, self._no_keys)
-        config = StepConfig(batch, steps, reset_word=self._device.reset_word)
-        self._network.forward(self._device.weights.table, buffer.batch, config, self._activations, self._y)
-        return buffer
 
 
 def describe(plan: PersistentPlan | None) -> str:

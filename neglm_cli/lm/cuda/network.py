@@ -1,6 +1,9 @@
 """The launches of the forward and backward pass through the layers of a model."""
 
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.arrays import Activations, BackwardBuffers, BatchArrays, StepConfig
@@ -8,6 +11,7 @@ from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Array, Gpu, Grid, Kernel
 from neglm_cli.lm.cuda.lstm import LayerArrays, OutputGradients, StepKernels, Tiling
 from neglm_cli.lm.cuda.tables import carry_states, lookup
+from neglm_cli.lm.device import State
 from neglm_cli.lm.parameters import Shape
 
 FLOAT_BYTES = 4
@@ -58,10 +62,22 @@ class Network:
         self.gpu, self.gemm, self.shape = gpu, gemm, shape
         self._weights = weights
         self._step_kernels = step_kernels
-        units = shape.hidden
-        small = batch < LARGE_BATCH
-        self.forward_plan = persistent_plan(gpu, lstm.forward, units, units, batch, lstm.GATES) if small else None
-        self.backward_plan = persistent_plan(gpu, lstm.backward, units, lstm.GATES * units, batch, 1) if small else None
+        self._batch = batch
+
+    @cached_property
+    def forward_plan(self) -> PersistentPlan | None:
+        """The plan of `lstm.forward`; None: a launch per time step."""
+        return self._plan(lstm.forward, self.shape.hidden, lstm.GATES)
+
+    @cached_property
+    def backward_plan(self) -> PersistentPlan | None:
+        """The plan of `lstm.backward`, which only training compiles; None: a launch per time step."""
+        return self._plan(lstm.backward, lstm.GATES * self.shape.hidden, 1)
+
+    def _plan(self, kernel: Kernel, inner: int, columns: int) -> PersistentPlan | None:
+        if self._batch >= LARGE_BATCH:
+            return None
+        return persistent_plan(self.gpu, kernel, self.shape.hidden, inner, self._batch, columns)
 
     def forward(
         self, table: Array, batch: BatchArrays, config: StepConfig, activations: Activations, y: MatrixView
@@ -122,3 +138,25 @@ class Network:
         batch, units = arguments["config"].batch, self.shape.hidden
         for step in steps:
             self.gpu.launch(kernel, (-(-units // kernel.tile[1]), -(-batch // kernel.tile[0])), step=step, **arguments)
+
+
+# --- states on the host ---------------------------------------------------------------------------------
+
+
+def write_state(gpu: Gpu, shape: Shape, activations: Activations, state: State, row: int) -> None:
+    """Upload the state of the next forward pass, which carries it from `row`, at least B, to row 0."""
+    activations.last_rows = row
+    for layer, inputs in enumerate(shape.inputs):
+        rows = len(state.h[layer])
+        xh = np.zeros((rows, inputs + 1 + shape.hidden), np.float32)
+        xh[:, inputs] = 1
+        xh[:, inputs + 1 :] = state.h[layer]
+        gpu.write(activations.xh[layer][row : row + rows], xh)
+        gpu.write(activations.c[layer][row : row + rows], state.c[layer].astype(np.float32))
+
+
+def read_state(gpu: Gpu, shape: Shape, activations: Activations, batch: int) -> State:
+    """Download the state after the last forward pass, whose batch had `batch` rows."""
+    last = slice(activations.last_rows, activations.last_rows + batch)
+    h = [gpu.download(xh[last])[:, inputs + 1 :] for xh, inputs in zip(activations.xh, shape.inputs, strict=True)]
+    return State(np.stack(h), np.stack([gpu.download(c[last]) for c in activations.c]))

@@ -1,0 +1,147 @@
+"""Every backend's scorer agrees with the reference, which scores each text alone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.cpu.device import CpuDevice
+from neglm_cli.lm.device import Device, Scores, State
+from neglm_cli.lm.generation import Generator, SamplingParams, next_words
+from neglm_cli.lm.lines import LineScorer
+from neglm_cli.lm.reference_device import ReferenceDevice
+from neglm_cli.settings.train_lm import Settings
+from tests.lm.making import END_OF_LINE, SMALL, counts, parameters
+
+WORDS = 11
+LOSS = {"loss": "neglm-b", "noise_alpha": 0.75, "log_z": 1.5}  # logits have biases and offsets
+CAPACITY = 12
+CLOSE = {"rtol": 0, "atol": 1e-4}
+
+
+def random_words(*shape: int) -> np.ndarray:
+    """Draw words; every third is an end of line."""
+    random = np.random.default_rng(sum(shape))
+    words = random.integers(0, WORDS, shape).astype(np.int32)
+    return np.where(random.integers(0, 3, shape) == 0, np.int32(END_OF_LINE), words)
+
+
+class ScorerTests:
+    """Tests of the protocol `Scorer`. Subclasses make devices."""
+
+    base = replace(SMALL, **LOSS)
+
+    def make(self, settings: Settings) -> Device:
+        raise NotImplementedError
+
+    @pytest.fixture(params=[False, True], ids=["carried", "reset at eos"])
+    def settings(self, request: pytest.FixtureRequest) -> Settings:
+        return replace(self.base, reset_at_eos=request.param)
+
+    @pytest.fixture
+    def device(self, settings: Settings) -> Iterator[Device]:
+        made = self.make(settings)
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def expected(self, settings: Settings) -> ReferenceDevice:
+        return ReferenceDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE)
+
+    def alone(self, expected: ReferenceDevice, inputs: np.ndarray, targets: np.ndarray) -> Scores:
+        """Score each row by itself."""
+        rows = [expected.scorer(1).score(i[None], t[None]) for i, t in zip(inputs, targets, strict=True)]
+        return Scores(*(np.concatenate(arrays) for arrays in zip(*rows, strict=True)))
+
+    def test_rows_are_scored_side_by_side(self, device: Device, expected: ReferenceDevice) -> None:
+        """Some calls score, some only read, and all continue where the last one ended."""
+        text = random_words(3, 9)
+        inputs, targets = text[:, :-1], text[:, 1:]
+        wanted, scorer = self.alone(expected, inputs, targets), device.scorer(CAPACITY)
+        first = scorer.score(inputs[:, :4], targets[:, :4])
+        scorer.advance(inputs[:, 4:6])
+        last = scorer.score(inputs[:, 6:], targets[:, 6:])
+        for found, part in ((first, slice(0, 4)), (last, slice(6, 8))):
+            np.testing.assert_allclose(found.log_probabilities, wanted.log_probabilities[:, part], **CLOSE)
+            np.testing.assert_allclose(found.log_z, wanted.log_z[:, part], **CLOSE)
+
+    def test_reset_starts_other_texts(self, device: Device, expected: ReferenceDevice) -> None:
+        scorer = device.scorer(CAPACITY)
+        scorer.advance(random_words(4, 2))
+        scorer.reset()
+        for rows in (1, 3):
+            text = random_words(rows, 4)
+            found = scorer.score(text[:, :-1], text[:, 1:]).log_probabilities
+            wanted = self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities
+            np.testing.assert_allclose(found, wanted, **CLOSE)
+            scorer.reset()
+
+    def test_unnormalized_scores_lack_log_z(self, device: Device, expected: ReferenceDevice) -> None:
+        text = random_words(2, 5)
+        found = device.scorer(CAPACITY).score(text[:, :-1], text[:, 1:], normalized=False)
+        wanted = self.alone(expected, text[:, :-1], text[:, 1:])
+        np.testing.assert_allclose(found.log_probabilities, wanted.log_probabilities + wanted.log_z, **CLOSE)
+        assert not found.log_z.any()
+
+    def test_steps_branch(self, device: Device, expected: ReferenceDevice) -> None:
+        """Two prefixes are continued by two words each; the states that they share stay as they are."""
+        scorer, first, second = device.scorer(4), np.array([5, END_OF_LINE]), np.array([1, 6, END_OF_LINE, 1])
+        scorer.advance(random_words(2, 2))  # which `step` does not continue
+        before = scorer.step(None, first)
+        copies = State(*(array.copy() for array in before.state))
+        branches = np.array([0, 0, 1, 1])
+        after = scorer.step(before.state.select(branches), second)
+        for array, copy in zip(before.state, copies, strict=True):
+            np.testing.assert_array_equal(array, copy)
+        text = np.stack([first[branches], second], axis=1)
+        wanted = np.stack([
+            self.alone(expected, text, np.full((4, 2), word)).log_probabilities[:, -1] for word in range(WORDS)
+        ], axis=1)  # fmt: skip
+        log_z = self.alone(expected, text, text).log_z[:, -1]
+        np.testing.assert_allclose(scorer.log_z(after.y), log_z, **CLOSE)
+        np.testing.assert_allclose(scorer.logits(after.y), wanted + log_z[:, None], **CLOSE)
+        rows, words = np.array([3, 0, 2, 0, 1, 1]), np.array([2, END_OF_LINE, 0, 10, 4, 4])  # more than its capacity
+        np.testing.assert_allclose(
+            scorer.target_logits(after.y[rows], words), wanted[rows, words] + log_z[rows], **CLOSE
+        )
+
+    @pytest.mark.parametrize("capacity", [CAPACITY, 3])
+    def test_lines(self, device: Device, expected: ReferenceDevice, capacity: int) -> None:
+        lines = [random_words(length) for length in (3, 0, 5, 3)]
+        found = LineScorer(device.scorer(capacity), END_OF_LINE).score(lines)
+        for scores, line in zip(found, lines, strict=True):
+            text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
+            np.testing.assert_allclose(
+                scores, self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities[0], **CLOSE
+            )
+
+    @pytest.mark.parametrize("capacity", [CAPACITY, 2])
+    def test_lists_are_sums_of_lines(self, device: Device, expected: ReferenceDevice, capacity: int) -> None:
+        base = random_words(4)
+        lines = [base, base[:2], np.append(base[:2], 7), base[:0], np.array([1, 2])]
+        found = LineScorer(device.scorer(capacity), END_OF_LINE).score_list(lines)
+        wanted = [scores.sum() for scores in LineScorer(expected.scorer(1), END_OF_LINE).score(lines)]
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=3e-4)
+
+    def test_generated_text(self, device: Device, expected: ReferenceDevice) -> None:
+        prompt = np.array([END_OF_LINE, 5, 1])
+        texts = [
+            list(islice(Generator(each.scorer(1), prompt, 1, SamplingParams(temperature=0)).words(), 3))
+            for each in (device, expected)
+        ]
+        assert texts[0] == texts[1]
+        found, wanted = (next_words(each.scorer(1), prompt, 4) for each in (device, expected))
+        assert [word for word, _ in found] == [word for word, _ in wanted]
+        np.testing.assert_allclose([share for _, share in found], [share for _, share in wanted], rtol=1e-3)
+
+
+class TestReference(ScorerTests):
+    def make(self, settings: Settings) -> Device:
+        return ReferenceDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE)
+
+
+class TestCpu(ScorerTests):
+    def make(self, settings: Settings) -> Device:
+        return CpuDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE)
