@@ -87,7 +87,8 @@ def generate(
     """Write text, word by word, as a language model expects it.
 
     The text begins as behind the end of a line, with the prompt if there is one; words of the prompt that are out of
-    the vocabulary are read as <unk>. Each word is printed as soon as it is drawn.
+    the vocabulary are read as <unk>. Each word is printed as soon as it is drawn. The default device is
+    the CPU: a GPU has little to do for one word at a time, and its kernels take a while to compile.
     """
     one_blas_thread()
     console.announce_compiling()

@@ -36,7 +36,8 @@ def next_(
 
     An answer is a header, a line with word, tab and probability for each word, and an empty line; with --json it is an
     object on one line. Every line is answered before the next is read. Each stands alone, and begins as behind the end
-    of a line; words out of the vocabulary are read as <unk>. <eos> is the end of the line.
+    of a line; words out of the vocabulary are read as <unk>. <eos> is the end of the line. The default device
+    is the CPU: a GPU has little to do for one line at a time, and its kernels take a while to compile.
     """
     if model == STANDARD_STREAM and not after:
         raise typer.BadParameter("standard input (-) holds the model: say what to go on from with --after.")

@@ -1,4 +1,4 @@
-"""What commands share that read texts with a language model."""
+"""Loading of a language model, for commands that score text."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A line of text, as the model sees it."""
+    """A line of text, encoded."""
 
     text: bytes
     words: list[bytes]
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A language model, ready to read."""
+    """A language model on a device."""
 
     model: "LanguageModel"
     device: "Device"
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
     encoder: "Encoder"
 
     def line(self, text: bytes) -> Line:
-        """Words as the vocabulary knows them: those that it does not are `<unk>`."""
+        """Encode a line; OOV words become `<unk>`."""
         import numpy as np
 
         ids = self.encoder.encode(text)

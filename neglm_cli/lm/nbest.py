@@ -1,4 +1,4 @@
-"""N-best lists: several texts for the same thing, each perhaps with a score. Three forms, as other tools write them.
+"""N-best lists: alternative texts with the same id, optionally with scores, in the formats of three kinds of tools.
 
 tab     id TAB text, or id TAB score TAB text
 kaldi   id-number text
@@ -21,7 +21,7 @@ class Hypothesis:
     id: bytes
     text: bytes
     score: float  # 0 if the list has none
-    fields: tuple[bytes, ...]  # of the line, as it was
+    fields: tuple[bytes, ...]  # of the line, unchanged
 
 
 def _number(field: bytes) -> float | None:
@@ -76,7 +76,7 @@ FORMS: dict[str, tuple[Callable[[bytes], Hypothesis | None], Callable[[Hypothesi
 
 
 def read_lists(lines: Iterable[bytes], form: str, name: str) -> Iterator[list[Hypothesis]]:
-    """Lists of hypotheses with the same id, which follow each other."""
+    """Read lists of consecutive hypotheses with the same id."""
     read, _, shape = FORMS[form]
 
     def hypotheses() -> Iterator[Hypothesis]:

@@ -1,20 +1,78 @@
-"""The optimizers: names and constants that every backend shares."""
+"""The optimizers, written once for all backends: the update of one parameter.
+
+    SGD       p −= rate · g
+    Adagrad   v += g²                                       p −= rate · g / (√v + ε)
+    Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
+              rate_t = rate · √(1−β₂^t) / (1−β₁^t)
+
+Kernels compile these functions for float32 numbers, and `reference` calls them with float64 arrays.
+"""
 
 import math
 
 import numpy as np
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 SGD, ADAGRAD, ADAM = range(3)
 KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
+ONE = np.float32(1)
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
-FORGOTTEN = 300  # steps after which nothing is left of Adam's means: 0.9^300 = 2e-14
+FORGOTTEN = 300  # steps after which nothing is left of Adam's m: 0.9^300 = 2e-14
+
+
+def sqrt(x):
+    return np.sqrt(x)
+
+
+@overload(sqrt)
+def _sqrt_in_kernels(x):
+    return lambda x: math.sqrt(x)  # CUDA has no np.sqrt
+
+
+@register_jitable
+def sgd(p, g, rate):
+    return p - rate * g
+
+
+@register_jitable
+def adagrad(p, v, g, rate):
+    """Return p and v."""
+    v = v + g * g
+    return p - rate * g / (sqrt(v) + EPSILON), v
+
+
+@register_jitable
+def adam(p, m, v, g, rate):
+    """Return p, m and v. rate: of `step_rate`."""
+    m = BETA1 * m + (ONE - BETA1) * g
+    v = BETA2 * v + (ONE - BETA2) * g * g
+    return p - rate * m / (sqrt(v) + EPSILON), m, v
+
+
+@register_jitable
+def adam_without_gradient(p, m, v, rate):
+    """Return p, m and v after a step whose gradient is zero. rate: of `step_rate`."""
+    m = BETA1 * m
+    v = BETA2 * v
+    return p - rate * m / (sqrt(v) + EPSILON), m, v
+
+
+@register_jitable
+def decay_moments(m, v, steps):
+    """Return m and v after `steps` steps without gradients, which are too late to change p: see FORGOTTEN."""
+    return m * BETA1 ** np.float32(steps), v * BETA2 ** np.float32(steps)
+
+
+@register_jitable
+def bias_correction(beta1_power, beta2_power):
+    """Adam's factor of the learning rate, from β₁^t and β₂^t in float64."""
+    return math.sqrt(1 - beta2_power) / (1 - beta1_power)
 
 
 @register_jitable
 def step_rate(kind, rate, step):
     """The learning rate of a step, with Adam's bias correction."""
     if kind == ADAM:
-        rate *= math.sqrt(1 - np.float64(BETA2) ** step) / (1 - np.float64(BETA1) ** step)
+        rate *= bias_correction(np.float64(BETA1) ** step, np.float64(BETA2) ** step)
     return np.float32(rate)

@@ -1,10 +1,10 @@
-"""The textbook: a language model and one step of its training in plain NumPy and float64, slow and obvious.
+"""The reference: a language model and one step of its training in plain NumPy and float64, slow and obvious.
 
     forward → sampled_loss or softmax_loss → backward → Optimizer.step
 
-Every backend has the same chapters under the same names, and is tested against this one. Noise words and dropout masks
-are arguments, so that a test can replay any step. Shapes: B batch rows, T time steps, D embedding, H hidden, V words,
-K noise words.
+Every backend has the same functions under the same names, and is tested against these. The mathematics of one unit and
+of one parameter are in `scalar` and `optimizers`, for all backends. Noise words and dropout masks are arguments, so
+that a test can replay any step. Shapes: B batch rows, T time steps, D embedding, H hidden, V words, K noise words.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.objective.random import DROPOUT, draw, stream
-
-BETA1, BETA2 = 0.9, 0.999
-SIXTEEN_BITS = np.uint64(0xFFFF)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0, -x))
+from neglm_cli.lm.optimizers import ADAM, adagrad, adam, sgd, step_rate
+from neglm_cli.lm.scalar import cell_backward, cell_forward, dropout_keys, dropout_mask, sigmoid
+from neglm_cli.objective.random import draw
 
 
 @dataclass
@@ -45,18 +40,17 @@ class Model:
 
 
 class StepActivations(NamedTuple):
-    """What the backward pass needs of one time step of one layer."""
+    """The activations of one time step of one layer that the backward pass needs."""
 
     x: np.ndarray
     h: np.ndarray  # before the step
     c: np.ndarray  # before the step
-    gates: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # i, f, g, o
-    cell_state: np.ndarray  # after the step
+    gates: list[np.ndarray]  # i, f, g, o
 
 
 @dataclass
 class Activations:
-    """What a forward pass leaves."""
+    """The results of a forward pass."""
 
     y: np.ndarray  # (B, T, H): the last output, after dropout
     steps: list[list[StepActivations]]  # by layer and time step
@@ -65,18 +59,15 @@ class Activations:
 
 
 def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
-    """The masks before each layer and before the output, (B, T, units) each: 0, or what units are multiplied with.
+    """The masks before each layer and before the output, (B, T, units) each: factors of units.
 
     widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
     """
     threshold = round(dropout * 65536)
-    keys = draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(len(widths), dtype=np.uint64))
     masks = []
-    for units, key in zip(widths, keys, strict=True):
-        row_key = draw(np.full(positions.shape, key), positions)[..., None]
-        unit = np.arange(units, dtype=np.uint64)
-        bits = draw(row_key, unit // np.uint64(4)) >> (np.uint64(16) * (unit % np.uint64(4)))
-        masks.append(np.where((bits & SIXTEEN_BITS) >= threshold, 65536 / (65536 - threshold), 0.0))
+    for units, key in zip(widths, dropout_keys(seed, epoch, len(widths) - 1), strict=True):
+        row_keys = draw(np.full(positions.shape, key), positions)[..., None]
+        masks.append(dropout_mask(row_keys, np.arange(units, dtype=np.uint64), threshold))
     return masks
 
 
@@ -94,12 +85,11 @@ def forward(
         for t in range(steps):
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
             h_before, c_before = activations.h[layer] * mask, activations.c[layer] * mask
-            i, f, g, o = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
-            i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-            cell_state = f * c_before + i * g
-            of_layer.append(StepActivations(x[:, t], h_before, c_before, (i, f, g, o), cell_state))
-            activations.h[layer], activations.c[layer] = o * np.tanh(cell_state), cell_state
-            outputs[:, t] = activations.h[layer]
+            z = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
+            *gates, cell_state, h_after = cell_forward(*z, c_before)
+            of_layer.append(StepActivations(x[:, t], h_before, c_before, gates))
+            activations.h[layer], activations.c[layer] = h_after, cell_state
+            outputs[:, t] = h_after
         activations.steps.append(of_layer)
         x = outputs * (masks[layer + 1] if masks else 1)
     activations.y = x
@@ -110,27 +100,22 @@ def backward(
     model: Model, inputs: np.ndarray, activations: Activations, d_y: np.ndarray, gradient: Model,
     masks: list[np.ndarray] | None = None, state_mask: np.ndarray | None = None,
 ) -> None:  # fmt: skip
-    """Compute the gradients of everything but the output table, from that of y."""
+    """Compute the gradients of all parameters except the output table, from that of y."""
     d_out = d_y * (masks[-1] if masks else 1)
     for layer in reversed(range(len(model.w))):
         d_x = np.zeros((*inputs.shape, model.w[layer].shape[0]))
         d_h = np.zeros_like(activations.h[layer])
         d_c = np.zeros_like(d_h)
         for t in reversed(range(inputs.shape[1])):
-            x, h, c, (i, f, g, o), cell_state = activations.steps[layer][t]
-            d_h = d_h + d_out[:, t]
-            tanh_c = np.tanh(cell_state)
-            d_cell = d_c + d_h * o * (1 - tanh_c**2)
-            d_z = np.hstack([
-                d_cell * g * i * (1 - i), d_cell * c * f * (1 - f),
-                d_cell * i * (1 - g**2), d_h * tanh_c * o * (1 - o),
-            ])  # fmt: skip
+            x, h, c, gates = activations.steps[layer][t]
+            *d_gates, d_c = cell_backward(*gates, c, d_h + d_out[:, t], d_c)
+            d_z = np.hstack(d_gates)
             gradient.w[layer] += x.T @ d_z
             gradient.u[layer] += h.T @ d_z
             gradient.b[layer] += d_z.sum(axis=0)
             d_x[:, t] = d_z @ model.w[layer].T
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
-            d_h, d_c = mask * (d_z @ model.u[layer].T), mask * d_cell * f
+            d_h, d_c = mask * (d_z @ model.u[layer].T), mask * d_c
         d_out = d_x * (masks[layer] if masks else 1)
     np.add.at(gradient.embedding, inputs, d_out)
 
@@ -184,7 +169,6 @@ class Optimizer:
     exp_avg: Model
     exp_avg_sq: Model
     steps: int = 0
-    epsilon: float = 1e-8
 
     def step(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
         """Update the parameters, with the gradient clipped to the norm `clip`; returns its norm before.
@@ -207,12 +191,8 @@ class Optimizer:
         self, p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, rate: float, rows: "np.ndarray | slice"
     ) -> None:
         if self.kind == "sgd":
-            p[rows] -= rate * g[rows]
+            p[rows] = sgd(p[rows], g[rows], rate)
         elif self.kind == "adagrad":
-            v[rows] += g[rows] ** 2
-            p[rows] -= rate * g[rows] / (np.sqrt(v[rows]) + self.epsilon)
+            p[rows], v[rows] = adagrad(p[rows], v[rows], g[rows], rate)
         else:
-            m[rows] = BETA1 * m[rows] + (1 - BETA1) * g[rows]
-            v[rows] = BETA2 * v[rows] + (1 - BETA2) * g[rows] ** 2
-            corrected = rate * np.sqrt(1 - BETA2**self.steps) / (1 - BETA1**self.steps)
-            p[rows] -= corrected * m[rows] / (np.sqrt(v[rows]) + self.epsilon)
+            p[rows], m[rows], v[rows] = adam(p[rows], m[rows], v[rows], g[rows], step_rate(ADAM, rate, self.steps))

@@ -8,7 +8,7 @@ from neglm_cli.lm import reference
 from neglm_cli.lm.device import Finished, Minibatch, Scores, State, StepOutput, StepResult, Tensors
 from neglm_cli.lm.parameters import Layer, Parameters
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
-from neglm_cli.objective.noise import alias_table, draw_word, probabilities
+from neglm_cli.objective.noise import alias_table, draw_word, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
 from neglm_cli.settings.train_lm import Settings
 
@@ -152,18 +152,13 @@ class ReferenceScorer:
 
 
 def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np.ndarray:
-    """(B, T, K): the noise words that belong to a minibatch, from the definition."""
+    """Draw the noise words of a minibatch: (B, T, K)."""
     table = alias_table(probabilities(counts, settings.noise_alpha))
-    rows, steps = minibatch.inputs.shape
-    first = minibatch.number * settings.bptt
-    places = {
-        "token": minibatch.positions,
-        "step": np.tile(np.arange(first, first + steps, dtype=np.uint64), (rows, 1)),
-        "batch": np.full((rows, steps), minibatch.number, np.uint64),
-    }[settings.noise]
+    drawn_for = noise_positions(settings.noise, minibatch.positions, minibatch.number, settings.bptt)
     key = stream(settings.seed, NOISE, minibatch.epoch)
-    bits = draw(draw(np.array([key]), places)[..., None], np.arange(settings.k, dtype=np.uint64))
-    return np.array([draw_word(table, b) for b in bits.reshape(-1)], np.int64).reshape(bits.shape)
+    bits = draw(draw(np.array([key]), drawn_for)[..., None], np.arange(settings.k, dtype=np.uint64))
+    words = np.array([draw_word(table, b) for b in bits.reshape(-1)], np.int64).reshape(bits.shape)
+    return np.broadcast_to(words, (*minibatch.inputs.shape, settings.k))
 
 
 def _named(prefix: str, model: reference.Model) -> Tensors:

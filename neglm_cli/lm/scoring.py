@@ -1,4 +1,4 @@
-"""Perplexity of a text, exact and normalized, read as one sequence from its first word on."""
+"""Exact, normalized perplexity of a text, scored as one sequence."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 from neglm_cli.lm.device import Scorer
 from neglm_cli.lm.parameters import Shape
 
-CHUNK = 256  # words that go through the network together
+CHUNK = 256  # words of a forward pass
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Tally:
     lines: int = 0
     oov: int = 0  # out of the vocabulary
     log_probability: float = 0.0
-    log_probability_oov: float = 0.0  # the share of OOV words
+    log_probability_oov: float = 0.0  # of OOV words alone
     unigram: float = 0.0  # log-probability under the counts of the vocabulary
     log_z: float = 0.0
     log_z_squares: float = 0.0
@@ -73,11 +73,11 @@ class Line:
 
     words: int = 0
     oov: int = 0
-    log_probability: float = 0.0  # with that of its end
+    log_probability: float = 0.0  # including its end
 
 
 class Reader:
-    """Scores a text with a model and tallies the results. unknown: the id that OOV words are read as."""
+    """Scores a text and tallies the results. unknown: the id that replaces OOV words."""
 
     def __init__(self, scorer: Scorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
         self._scorer = scorer
@@ -133,15 +133,14 @@ class Reader:
 
 # --- one text, several ranks --------------------------------------------------------------------------------
 #
-# The probability of a word depends on all words before it. So each rank reads the text from its first word on without
-# scoring, up to a segment of its own, which it scores. Without scoring a word is faster: the larger the vocabulary,
-# the more.
+# The probability of a word depends on all words before it. So each rank first reads the text up to its own segment
+# without scoring, and then scores the segment. Reading is faster than scoring, above all with a large vocabulary.
 
 
 def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
-    """The bounds of the ranks' segments of a text, such that all ranks finish at the same time."""
+    """Divide a text into segments for ranks, so that all ranks finish at the same time; returns their bounds."""
     layers = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
-    reading = layers / (layers + shape.words * (shape.hidden + 1))  # cost of a word that is not scored, relative
+    reading = layers / (layers + shape.words * (shape.hidden + 1))  # cost of reading a word, relative to scoring it
     ends = [0.0]
     for _ in range(parts):  # reading up to its segment takes part of a rank's time
         ends.append(1 + (1 - reading) * ends[-1])
@@ -149,7 +148,7 @@ def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
 
 
 class Segment:
-    """The segment of a text that a rank scores: words `first` to `last`, or the lines that start there."""
+    """The segment of a text that a rank scores: words `first` to `last`, or the lines that start among them."""
 
     def __init__(self, reader: Reader, first: int, last: int, end_of_line: int | None = None) -> None:
         self._reader = reader
@@ -167,7 +166,7 @@ class Segment:
         self._position += len(ids)
 
     def _border(self, ids: np.ndarray, word: int) -> tuple[int, bool]:
-        """The index of a bound in these words, and whether they reach it."""
+        """Return the index of a bound in these words, and True if they reach it."""
         at = word - self._position
         if self._end_of_line is None:
             return min(at, len(ids)), at <= len(ids)

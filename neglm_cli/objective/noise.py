@@ -26,6 +26,20 @@ def alias_table(distribution: np.ndarray) -> np.ndarray:
     return _alias_table(np.asarray(distribution, np.float64) * len(distribution))
 
 
+def noise_positions(noise: str, positions: np.ndarray, number: int, bptt: int) -> np.ndarray:
+    """The positions that a minibatch draws noise words for, one for each group of rows that share them.
+
+    noise: of the settings; positions: uint64 (B, T), of the targets in the corpus; number: of the minibatch in its
+    epoch. Returns uint64 (B, T) if each word has noise words of its own, (1, T) for "step", and (1, 1) for "batch".
+    """
+    if noise == "token":
+        return positions
+    if noise == "step":
+        first = number * bptt
+        return np.arange(first, first + positions.shape[1], dtype=np.uint64)[None]
+    return np.array([[number]], np.uint64)
+
+
 @register_jitable
 def draw_word(table, bits):
     """Draw a word, with 64 random bits."""

@@ -19,10 +19,11 @@ from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
+from neglm_cli.lm.scalar import dropout_keys
 from neglm_cli.lm.tensors import Rows
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
-from neglm_cli.objective.noise import alias_table, probabilities
-from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
+from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
+from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.train_lm import Settings
 
@@ -110,21 +111,14 @@ class CpuDevice:
     ) -> BatchArrays:
         """Make the arrays that kernels take for (B, T) words."""
         settings = self.settings
-        batch, steps = inputs.shape
-        ids, by_step = _by_step(inputs), _by_step(positions)
+        batch, ids, by_step = len(inputs), _by_step(inputs), _by_step(positions)
         state_mask = np.ones(len(ids) + batch, np.float32)
         if settings.reset_at_eos:
             state_mask[: len(ids)] = ids != self._end_of_line
-        first = number * settings.bptt
-        noise_positions = {
-            "token": by_step,
-            "step": np.arange(first, first + steps, dtype=np.uint64),
-            "batch": np.array([number], np.uint64),
-        }[settings.noise]
-        dropout = np.array([stream(settings.seed, DROPOUT, epoch)])
-        keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
+        drawn_for = _by_step(noise_positions(settings.noise, positions, number, settings.bptt))
         noise_key = stream(settings.seed, NOISE, epoch)
-        return BatchArrays(ids, _by_step(targets), state_mask, by_step, noise_positions, noise_key, keys)
+        keys = dropout_keys(settings.seed, epoch, self.shape.layers)
+        return BatchArrays(ids, _by_step(targets), state_mask, by_step, drawn_for, noise_key, keys)
 
     def log_z(self) -> np.ndarray:
         y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden

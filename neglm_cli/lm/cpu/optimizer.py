@@ -1,12 +1,7 @@
-"""The optimizers on rows of float32: a row of a table, or a panel of weights.
+"""The optimizers of `lm.optimizers` on rows of float32: a row of a table, or a panel of weights.
 
-    SGD       p −= rate · g
-    Adagrad   v += g²                                       p −= rate · g / (√v + ε)
-    Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
-              rate_t = rate · √(1−β₂^t) / (1−β₁^t)
-
-Rows of tables that a minibatch does not touch are skipped. For SGD and Adagrad this changes nothing. Adam would update
-them all the same: lazy Adam leaves that out, exact Adam applies the skipped updates when a row is needed again.
+Rows of tables that a minibatch does not touch are skipped. For SGD and Adagrad this changes nothing. Adam updates rows
+without a gradient, too: lazy Adam omits these updates, exact Adam applies them on next access.
 """
 
 from typing import NamedTuple
@@ -14,13 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.kernels import kernel, outlined
-from neglm_cli.lm.optimizers import ADAGRAD, ADAM, BETA1, BETA2, EPSILON, FORGOTTEN, SGD, step_rate
-
-ONE = np.float32(1)
+from neglm_cli.lm.optimizers import (
+    ADAGRAD,
+    ADAM,
+    FORGOTTEN,
+    SGD,
+    adagrad,
+    adam,
+    adam_without_gradient,
+    decay_moments,
+    sgd,
+    step_rate,
+)
 
 
 class Moments(NamedTuple):
-    """A parameter array, and what the optimizer keeps of its gradients; (1, 1) where it keeps nothing."""
+    """A parameter array, and running averages of its gradients; (1, 1) if the optimizer has none."""
 
     parameter: np.ndarray  # (rows, width)
     exp_avg: np.ndarray
@@ -32,13 +36,13 @@ class Update(NamedTuple):
 
     kind: int  # of optimizer
     step: int  # from 1 on
-    rate: np.float32  # that of this step, with Adam's bias correction
-    scale: np.float32  # what gradients are multiplied with: less than 1 if they are clipped
+    rate: np.float32  # see `step_rate`
+    scale: np.float32  # factor of gradients: less than 1 if they are clipped
 
 
 @outlined
 def make_update(kind, step, rate, clip, norm):
-    """The update of a step whose gradient has this norm, over all parameters."""
+    """Make the update of a step. norm: of the gradient, over all parameters."""
     return Update(kind, step, step_rate(kind, rate, step), np.float32(clip / norm if norm > clip else 1.0))
 
 
@@ -50,21 +54,14 @@ def update_row(p, m, v, row, g, gradient_row, update):
     if update.kind == SGD:
         step = rate * scale
         for j in range(width):
-            p[row, j] -= step * g[gradient_row, j]
+            p[row, j] = sgd(p[row, j], g[gradient_row, j], step)
     elif update.kind == ADAGRAD:
         for j in range(width):
-            gradient = scale * g[gradient_row, j]
-            square = v[row, j] + gradient * gradient
-            v[row, j] = square
-            p[row, j] -= rate * gradient / (np.sqrt(square) + EPSILON)
+            p[row, j], v[row, j] = adagrad(p[row, j], v[row, j], scale * g[gradient_row, j], rate)
     else:
         for j in range(width):
             gradient = scale * g[gradient_row, j]
-            mean = BETA1 * m[row, j] + (ONE - BETA1) * gradient
-            square = BETA2 * v[row, j] + (ONE - BETA2) * gradient * gradient
-            m[row, j] = mean
-            v[row, j] = square
-            p[row, j] -= rate * mean / (np.sqrt(square) + EPSILON)
+            p[row, j], m[row, j], v[row, j] = adam(p[row, j], m[row, j], v[row, j], gradient, rate)
 
 
 @kernel
@@ -88,7 +85,7 @@ def update_range(moments, gradients, first, last, update):
 
 @kernel
 def flush_lazy_updates(moments, last_update_step, rows, step, rate):
-    """Apply the updates of Adam that rows have skipped before `step`: their gradients were zero, their means were not.
+    """Apply the updates of Adam that rows skipped before `step`, when they had no gradients.
 
     rate: the learning rate, the same at all these steps.
     """
@@ -96,16 +93,13 @@ def flush_lazy_updates(moments, last_update_step, rows, step, rate):
     for row in rows:
         last = last_update_step[row]
         skipped = step - 1 - last
-        if last == 0 or skipped == 0:  # never updated yet: its means are zero
+        if last == 0 or skipped == 0:  # never updated yet: m is zero
             continue
         for s in range(last + 1, last + 1 + min(skipped, FORGOTTEN)):
             rate_s = step_rate(ADAM, rate, s)
             for j in range(p.shape[1]):
-                m[row, j] *= BETA1
-                v[row, j] *= BETA2
-                p[row, j] -= rate_s * m[row, j] / (np.sqrt(v[row, j]) + EPSILON)
+                p[row, j], m[row, j], v[row, j] = adam_without_gradient(p[row, j], m[row, j], v[row, j], rate_s)
         if skipped > FORGOTTEN:
             for j in range(p.shape[1]):
-                m[row, j] *= BETA1 ** np.float32(skipped - FORGOTTEN)
-                v[row, j] *= BETA2 ** np.float32(skipped - FORGOTTEN)
+                m[row, j], v[row, j] = decay_moments(m[row, j], v[row, j], skipped - FORGOTTEN)
         last_update_step[row] = step - 1

@@ -18,10 +18,11 @@ from neglm_cli.lm.cuda.staging import StagingBuffer
 from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.scalar import dropout_keys
 from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
-from neglm_cli.objective.noise import alias_table, probabilities
-from neglm_cli.objective.random import DROPOUT, NOISE, draw, stream
+from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
+from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.train_lm import Settings
 
@@ -108,9 +109,8 @@ class CudaDevice:
         buffer = next(self._staging)
         first = int(positions[0, 0])
         stride = int(positions[1, 0]) - first if batch > 1 else 0
-        noise_position = minibatch.number * settings.bptt if settings.noise == "step" else minibatch.number
-        dropout = np.array([stream(settings.seed, DROPOUT, minibatch.epoch)])
-        keys = draw(dropout, np.arange(self.shape.layers + 1, dtype=np.uint64))
+        noise_position = int(noise_positions(settings.noise, positions, minibatch.number, settings.bptt)[0, 0])
+        keys = dropout_keys(settings.seed, minibatch.epoch, self.shape.layers)
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._rows], minibatch.targets[self._rows]
         buffer.send(inputs, targets, [first, stride, noise_key, noise_position], keys)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
+from neglm_cli.lm import scalar
 from neglm_cli.objective.random import draw
 
 ZERO, ONE = np.float32(0), np.float32(1)
-SIXTEEN_BITS = np.uint64(0xFFFF)
 LOWER, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, DROPOUT_KEYS = range(5)  # of a minibatch's header; the keys come last
 inlined = register_jitable  # compiled without a GPU, unlike a device function of Numba's
@@ -42,20 +42,12 @@ def state_mask(batch, config, row):
 
 @inlined
 def dropout_mask(batch, config, layer, row, unit):
-    """The factor of a unit before a layer, 0 if it is dropped: drawn from the same bits as `lm.cpu.tables.dropout`."""
+    """The factor of a unit before a layer, 0 if it is dropped."""
     threshold = config.dropout_threshold
     if threshold == 0:
         return ONE
-    bits = draw(draw(batch.header[DROPOUT_KEYS + layer], position(batch, config, row)), np.uint64(unit // 4))
-    if ((bits >> np.uint64(16 * (unit % 4))) & SIXTEEN_BITS) < np.uint64(threshold):
-        return ZERO
-    return np.float32(65536.0 / (65536.0 - threshold))
-
-
-@inlined
-def sigmoid(x):
-    e = math.exp(-abs(x))
-    return ONE / (ONE + e) if x >= ZERO else e / (ONE + e)
+    row_key = draw(batch.header[DROPOUT_KEYS + layer], position(batch, config, row))
+    return scalar.dropout_mask(row_key, np.uint64(unit), threshold)
 
 
 @inlined

@@ -13,13 +13,13 @@ Either each time step is a launch, or one launch computes all of them: then a bl
 units in its shared memory from the first step to the last, and all blocks synchronize after each.
 """
 
-import math
 from typing import NamedTuple
 
 from numba import float32
 
+from neglm_cli.lm import scalar
 from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig
-from neglm_cli.lm.cuda.functions import ONE, ZERO, dropout_mask, inlined, sigmoid, state_mask
+from neglm_cli.lm.cuda.functions import ZERO, dropout_mask, inlined, state_mask
 from neglm_cli.lm.cuda.gemm import MatrixView
 from neglm_cli.lm.cuda.gpu import Int, Kernel, Matrix, cuda, kernel
 
@@ -59,12 +59,10 @@ class Tiling(NamedTuple):
 def cell_forward(row, unit, z, layer, out, batch, config):
     """Compute gates from pre-activations z = (i, f, g, o), then the next state and the layer's output."""
     units = layer.units
-    i, f, g, o = sigmoid(z[0]), sigmoid(z[1]), math.tanh(z[2]), sigmoid(z[3])
+    i, f, g, o, cell_state, h = scalar.cell_forward(z[0], z[1], z[2], z[3], layer.c[row, unit])
     gates = layer.z
     gates[row, unit], gates[row, units + unit] = i, f
     gates[row, 2 * units + unit], gates[row, 3 * units + unit] = g, o
-    cell_state = f * layer.c[row, unit] + i * g
-    h = o * math.tanh(cell_state)
     mask = state_mask(batch, config, row + config.batch)
     layer.c[row + config.batch, unit] = mask * cell_state
     layer.xh[row + config.batch, layer.inputs + 1 + unit] = mask * h
@@ -76,20 +74,16 @@ def cell_backward(row, unit, d_next, is_last, layer, gradients, batch, config):
     """Turn gates into gradients of their pre-activations. d_next: the gradient of h from the next time step."""
     z, units = layer.z, layer.units
     i, f, g, o = z[row, unit], z[row, units + unit], z[row, 2 * units + unit], z[row, 3 * units + unit]
-    before = layer.c[row, unit]
-    tanh_c = math.tanh(f * before + i * g)
     d_h = gradients.d_out[row, unit] * dropout_mask(batch, config, layer.number, row, unit)
-    d_cell = ZERO
+    d_c = ZERO
     if not is_last:
         mask = state_mask(batch, config, row + config.batch)
         d_h += mask * d_next
-        d_cell = mask * gradients.d_c[row % config.batch, unit]
-    d_cell += d_h * o * (ONE - tanh_c * tanh_c)
-    gradients.d_c[row % config.batch, unit] = d_cell * f
-    z[row, unit] = d_cell * g * i * (ONE - i)
-    z[row, units + unit] = d_cell * before * f * (ONE - f)
-    z[row, 2 * units + unit] = d_cell * i * (ONE - g * g)
-    z[row, 3 * units + unit] = d_h * tanh_c * o * (ONE - o)
+        d_c = mask * gradients.d_c[row % config.batch, unit]
+    d_i, d_f, d_g, d_o, d_c = scalar.cell_backward(i, f, g, o, layer.c[row, unit], d_h, d_c)
+    gradients.d_c[row % config.batch, unit] = d_c
+    z[row, unit], z[row, units + unit] = d_i, d_f
+    z[row, 2 * units + unit], z[row, 3 * units + unit] = d_g, d_o
 
 
 # --- a launch per time step -----------------------------------------------------------------------------

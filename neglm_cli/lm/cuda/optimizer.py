@@ -1,4 +1,4 @@
-"""The optimizers; the mathematics is in `lm.cpu.optimizer`. The norm that gradients are clipped by stays on the GPU."""
+"""The optimizers of `lm.optimizers`. The norm that gradients are clipped by stays on the GPU."""
 
 import math
 from typing import NamedTuple
@@ -10,7 +10,20 @@ from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
 from neglm_cli.lm.cuda.functions import ONE, inlined
 from neglm_cli.lm.cuda.gpu import Double, Doubles, Float, Floats, Ids, Int, cuda, kernel
 from neglm_cli.lm.cuda.tables import ROWS
-from neglm_cli.lm.optimizers import ADAGRAD, ADAM, BETA1, BETA2, EPSILON, FORGOTTEN, SGD
+from neglm_cli.lm.optimizers import (
+    ADAGRAD,
+    ADAM,
+    BETA1,
+    BETA2,
+    FORGOTTEN,
+    SGD,
+    adagrad,
+    adam,
+    adam_without_gradient,
+    bias_correction,
+    decay_moments,
+    sgd,
+)
 
 THREADS = 256  # at most, and a power of 2
 LOSS, NORM = range(2)  # of a minibatch's result
@@ -29,7 +42,7 @@ class Update(NamedTuple):
 
     kind: Int  # of optimizer
     step: Int  # from 1 on
-    rate: Float  # that of this step, with Adam's bias correction
+    rate: Float  # see `step_rate`
     clip: Float
 
 
@@ -85,18 +98,15 @@ def loss_and_gradient_norm(
 
 
 @inlined
-def _update(moments, at, g, update):
-    """Update one parameter; g: its gradient, clipped."""
+def _update(moments, at, g, scale, update):
+    """Update one parameter; scale: the factor that clips its gradient g."""
     p, m, v = moments
     if update.kind == SGD:
-        p[at] -= update.rate * g
+        p[at] = sgd(p[at], g, update.rate * scale)
     elif update.kind == ADAGRAD:
-        v[at] += g * g
-        p[at] -= update.rate * g / (math.sqrt(v[at]) + EPSILON)
+        p[at], v[at] = adagrad(p[at], v[at], scale * g, update.rate)
     else:
-        m[at] = BETA1 * m[at] + (ONE - BETA1) * g
-        v[at] = BETA2 * v[at] + (ONE - BETA2) * g * g
-        p[at] -= update.rate * m[at] / (math.sqrt(v[at]) + EPSILON)
+        p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, update.rate)
 
 
 @inlined
@@ -115,7 +125,7 @@ def update_range(moments: Moments, gradients: Floats, update: Update, result: Do
     if scale == 0:
         return
     for i in range(cuda.grid(1), count, cuda.gridsize(1)):
-        _update(moments, first + i, scale * gradients[i], update)
+        _update(moments, first + i, gradients[i], scale, update)
 
 
 @kernel(threads=128)
@@ -132,7 +142,7 @@ def update_rows(
         row = rows[slot]
         if scale != 0:
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-                _update(moments, np.int64(row) * width + column, scale * values[slot, column], update)
+                _update(moments, np.int64(row) * width + column, values[slot, column], scale, update)
         if cuda.threadIdx.x == 0:
             row_counts[row] = 0
             if update.kind == ADAM:
@@ -143,7 +153,7 @@ def update_rows(
 def flush_lazy_updates(
     moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, rate: Double
 ) -> None:
-    """Apply the updates of Adam that rows have skipped before `step`: see `lm.cpu.optimizer.flush_lazy_updates`.
+    """Apply the updates of Adam that rows skipped before `step`: see `lm.cpu.optimizer`.
 
     width: of rows. rows, counts: as of `SparseGradients`.
     """
@@ -160,13 +170,10 @@ def flush_lazy_updates(
                 for _ in range(min(skipped, FORGOTTEN)):  # type: ignore[call-overload]
                     first *= float64(BETA1)
                     second *= float64(BETA2)
-                    mean *= BETA1
-                    square *= BETA2
-                    rate_s = np.float32(rate * math.sqrt(1 - second) / (1 - first))
-                    value -= rate_s * mean / (math.sqrt(square) + EPSILON)
+                    rate_s = np.float32(rate * bias_correction(first, second))
+                    value, mean, square = adam_without_gradient(value, mean, square, rate_s)
                 if skipped > FORGOTTEN:
-                    mean *= BETA1 ** np.float32(skipped - FORGOTTEN)
-                    square *= BETA2 ** np.float32(skipped - FORGOTTEN)
+                    mean, square = decay_moments(mean, square, skipped - FORGOTTEN)
                 m[at], v[at], p[at] = mean, square, value
         cuda.syncthreads()
         if cuda.threadIdx.x == 0 and last > 0 and skipped > 0:

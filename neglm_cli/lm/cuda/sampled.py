@@ -10,9 +10,10 @@ from numba import float32
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda.arrays import StepConfig
-from neglm_cli.lm.cuda.functions import ONE, ZERO, sigmoid, softplus
+from neglm_cli.lm.cuda.functions import ONE, ZERO, softplus
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Floats, Ids, Int, Kernel, Matrix, cuda, kernel
 from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
+from neglm_cli.lm.scalar import sigmoid
 
 LANES = 32  # threads that compute one score
 PAIRS = 32  # of a row and a word, that a block computes at a time

@@ -8,7 +8,7 @@ import pytest
 from neglm_cli.lm import reference
 from neglm_cli.lm.cpu.arrays import StepConfig
 from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, make_update, update_range, update_rows
-from neglm_cli.lm.optimizers import EPSILON, KINDS
+from neglm_cli.lm.optimizers import KINDS
 
 RATE = 0.01
 ROWS, WIDTH = 5, 6
@@ -31,9 +31,7 @@ class Table:
         self.moments = Moments(self.start.copy(), *np.zeros((2, ROWS, WIDTH), np.float32))
         self.last_update_step = np.zeros(ROWS, np.int32)
         self.expected = model_of(self.start.astype(np.float64))
-        self.optimizer = reference.Optimizer(
-            kind, not exact, math.inf, self.expected.like(), self.expected.like(), epsilon=float(EPSILON)
-        )
+        self.optimizer = reference.Optimizer(kind, not exact, math.inf, self.expected.like(), self.expected.like())
 
     def train(self, rows: list[int], scale: float = 1.0) -> None:
         """Take one step, with gradients for some rows."""

@@ -12,7 +12,7 @@ from neglm_cli.lm.cuda import arrays, optimizer
 from neglm_cli.lm.cuda.arrays import SparseGradients
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
-from neglm_cli.lm.optimizers import EPSILON, FORGOTTEN, KINDS, step_rate
+from neglm_cli.lm.optimizers import FORGOTTEN, KINDS, step_rate
 
 ROWS, WIDTH = 6, 5
 RATE = 0.05
@@ -53,9 +53,7 @@ class Table:
         self.m, self.v = gpu.zeros((ROWS, WIDTH)), gpu.zeros((ROWS, WIDTH))
         self.last_update_step = gpu.zeros(ROWS, np.int32)
         self.expected = reference.Model(self.start.astype(float), [], [], [], np.zeros((1, 1)), np.zeros(1))
-        self.optimizer = reference.Optimizer(
-            kind, not exact, clip, self.expected.like(), self.expected.like(), epsilon=float(EPSILON)
-        )
+        self.optimizer = reference.Optimizer(kind, not exact, clip, self.expected.like(), self.expected.like())
 
     def moments(self) -> arrays.Moments:
         return arrays.Moments(*(array.reshape(-1) for array in (self.p, self.m, self.v)))

@@ -1,0 +1,72 @@
+"""The LSTM cell and the dropout mask, written once for all backends: the mathematics of one unit.
+
+    i, f, o = σ(z_i), σ(z_f), σ(z_o)    g = tanh(z_g)
+    c_t = f·c_{t−1} + i·g               h_t = o·tanh(c_t)
+
+Kernels compile these functions for float32 numbers, and `reference` calls them with float64 arrays. The CPU has
+vectorized variants, `cpu.cell` and `cpu.tables.dropout`, which tests compare with these.
+"""
+
+import math
+
+import numpy as np
+from numba.extending import overload, register_jitable
+
+from neglm_cli.objective.random import DROPOUT, draw, stream
+
+ONE = np.float32(1)
+FOUR, SIXTEEN, SIXTEEN_BITS = np.uint64(4), np.uint64(16), np.uint64(0xFFFF)
+
+
+def exp(x):
+    return np.exp(x)
+
+
+@overload(exp)
+def _exp_in_kernels(x):
+    return lambda x: math.exp(x)  # CUDA has no np.exp
+
+
+@register_jitable
+def sigmoid(x):
+    return ONE / (ONE + exp(-x))
+
+
+@register_jitable
+def cell_forward(z_i, z_f, z_g, z_o, c):
+    """Compute gates, c_t and h_t from pre-activations and c_{t−1}: (i, f, g, o, c_t, h_t)."""
+    i, f, g, o = sigmoid(z_i), sigmoid(z_f), np.tanh(z_g), sigmoid(z_o)
+    cell_state = f * c + i * g
+    return i, f, g, o, cell_state, o * np.tanh(cell_state)
+
+
+@register_jitable
+def cell_backward(i, f, g, o, c, d_h, d_c):
+    """Compute gradients of the pre-activations and of c_{t−1} from those of h_t and c_t: (d_i, d_f, d_g, d_o, d_c).
+
+    c: c_{t−1}; d_c: through c_{t+1} alone.
+    """
+    tanh_c = np.tanh(f * c + i * g)
+    d_cell = d_c + d_h * o * (ONE - tanh_c * tanh_c)
+    d_i = d_cell * g * i * (ONE - i)
+    d_f = d_cell * c * f * (ONE - f)
+    d_g = d_cell * i * (ONE - g * g)
+    d_o = d_h * tanh_c * o * (ONE - o)
+    return d_i, d_f, d_g, d_o, d_cell * f
+
+
+@register_jitable
+def dropout_mask(row_key, unit, threshold):
+    """The factor of a unit: 0 if it is dropped, else what keeps the mean.
+
+    row_key: uint64, drawn from a layer's key for a position in the corpus; unit: uint64; threshold: units of 65,536
+    that are dropped. 16 random bits decide about a unit, so that one draw serves four of them.
+    """
+    bits = draw(row_key, unit // FOUR) >> (SIXTEEN * (unit % FOUR))
+    scale = np.float32(65536.0 / (65536.0 - threshold))
+    return np.float32((bits & SIXTEEN_BITS) >= np.uint64(threshold)) * scale
+
+
+def dropout_keys(seed: int, epoch: int, layers: int) -> np.ndarray:
+    """The keys of an epoch's masks, before each layer and before the output: uint64 (L + 1,)."""
+    return draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(layers + 1, dtype=np.uint64))
