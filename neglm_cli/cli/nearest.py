@@ -60,7 +60,7 @@ def nearest(
     if not words and vectors == STANDARD_STREAM:
         raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
     console.announce_compiling()
-    from neglm_cli.vectors.lexicon import find
+
     from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts
     from neglm_cli.vectors.vectors import load_vectors
 
@@ -74,7 +74,7 @@ def nearest(
 
     def read(line: bytes) -> Query:
         whole = line.strip()
-        return (whole,) if find(loaded.words, whole) >= 0 else tuple(line.split())
+        return (whole,) if loaded.words.id(whole) >= 0 else tuple(line.split())
 
     def ask(query: Query) -> Answer:
         if not query:

@@ -62,13 +62,13 @@ def as_text(word: bytes) -> str:
 
 def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
     """The ids of the words; a sentence for the first that has none."""
-    from neglm_cli.vectors.lexicon import find, lower
+    from neglm_cli.vectors.lexicon import lower
 
-    ids = [find(alphabet, word) for word in words]
+    ids = [alphabet.id(word) for word in words]
     for word, id_ in zip(words, ids, strict=True):
         if id_ < 0:
             small = lower(word)
-            hint = f", but `{visible(as_text(small))}` is" if find(alphabet, small) >= 0 else ""
+            hint = f", but `{visible(as_text(small))}` is" if alphabet.id(small) >= 0 else ""
             raise NeglmError(f"`{visible(as_text(word))}` is not among the {len(alphabet):,} words of {file}{hint}")
     return ids
 

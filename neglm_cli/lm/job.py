@@ -5,8 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
@@ -115,7 +113,7 @@ def new_device(
     sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
     parameters = start(shape, settings.seed, *sizes)
     if vectors is not None:
-        ids = np.array([vectors.words.id(word) for word in words])
+        ids = vectors.words.ids(words)
         parameters.embedding[ids >= 0, : settings.embedding] = vectors.vectors[ids[ids >= 0]]
         note(f"{(ids >= 0).sum():,} of {len(words):,} words start from these vectors")
     end_of_line = words.id(END_OF_LINE)

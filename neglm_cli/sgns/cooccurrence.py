@@ -69,7 +69,7 @@ def contexts_of_words(vectors: Vectors) -> np.ndarray:
     """The context id of every word, int64 (V,); -1 if it is not a context."""
     if vectors.words.identity == vectors.contexts.identity:
         return np.arange(len(vectors.words))
-    return np.fromiter((vectors.contexts.id(word) for word in vectors.words), np.int64, len(vectors.words))
+    return vectors.contexts.ids(vectors.words)
 
 
 @kernel

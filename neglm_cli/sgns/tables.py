@@ -84,7 +84,7 @@ class Tables:
 def _copy_known(table: Table, words: WordIndex, given: np.ndarray, given_words: WordIndex) -> int:
     if not len(given_words):
         return 0
-    ids = np.fromiter((given_words.id(word) for word in words), np.int64, len(words))
+    ids = given_words.ids(words)
     known = np.flatnonzero(ids >= 0)
     for first in range(0, len(known), BLOCK_ROWS):
         part = known[first : first + BLOCK_ROWS]

@@ -15,7 +15,6 @@ from neglm_cli.text.encoded import EncodedCorpus
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.lexicon import find
 
 SEGMENT = 1 << 16  # words of the corpus, including ends of line
 EDGE = 1 << 12  # words read at a time before and after the trained range, for contexts at its ends
@@ -24,7 +23,7 @@ EDGE = 1 << 12  # words read at a time before and after the trained range, for c
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
     """The words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
-    special = [find(vocabulary, word) for word in (UNKNOWN, END_OF_LINE)]  # a scan, without a hash table
+    special = [vocabulary.id(word) for word in (UNKNOWN, END_OF_LINE)]
     chosen[special] = False
     if not chosen.any():
         others = np.delete(vocabulary.counts, special)

@@ -15,6 +15,7 @@ MAX_WORDS = 2**31 - 1
 MAX_SHOWN = 40  # bytes of a word
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd; 2^64 / golden ratio
 HALF = np.uint64(32)
+SEARCHED = 1 << 20  # words at a time
 
 
 def check_words(names: WordList, tensors: Mapping[str, np.ndarray]) -> None:
@@ -43,11 +44,15 @@ def exact_sum(counts: np.ndarray) -> int:
 
 
 def find_word(word: bytes, words: np.ndarray, offsets: np.ndarray) -> int:
-    """Return the index of a word, or -1, without a hash table."""
-    starts = offsets[:-1][np.diff(offsets) == len(word)]
-    for offset, byte in enumerate(word):
-        starts = starts[words[starts + offset] == byte]
-    return int(np.searchsorted(offsets, starts[0])) if len(starts) else -1
+    """Return the index of a word, or -1, by linear search: for one word, faster than building a hash table."""
+    for first in range(0, len(offsets) - 1, SEARCHED):
+        starts = offsets[first : first + SEARCHED + 1]
+        found = first + np.flatnonzero(np.diff(starts) == len(word))
+        for i, byte in enumerate(word):
+            found = found[words[offsets[found] + i] == byte]
+        if len(found):
+            return int(found[0])
+    return -1
 
 
 def _repeated(words: np.ndarray, offsets: np.ndarray) -> bytes | None:

@@ -79,8 +79,8 @@ class Pairs:
 
     def restricted(self, words: WordIndex, contexts: WordIndex) -> "Pairs":
         """Keep the pairs of these words and contexts, with their ids."""
-        row_ids = words.table.entries(self.words.offsets, padded(self.words.words.data))
-        column_ids = contexts.table.entries(self.contexts.offsets, padded(self.contexts.words.data))
+        row_ids = words.ids(self.words)
+        column_ids = contexts.ids(self.contexts)
         rows, columns = row_ids[self.rows], column_ids[self.columns]
         known = (rows >= 0) & (columns >= 0)
         return Pairs(words, contexts, rows[known], columns[known], self.counts[known], self.files)

@@ -106,22 +106,6 @@ def find(text, start, length, h, slots, offsets, word_bytes):
         slot = (slot + ONE) & mask
 
 
-@kernel
-def lookup_word(word, length, table):
-    """Return the entry of a word, or -1."""
-    h = hash_word(word, 0, length, table.seed)
-    return find(word, 0, length, h, table.slots, table.offsets, table.word_bytes)[0]
-
-
-@kernel
-def find_linear(word, length, offsets, word_bytes):
-    """Return the entry of a word, or -1, by linear search: for arrays without slots."""
-    for entry in range(offsets.size - 1):
-        if offsets[entry + 1] - offsets[entry] == length and equal_bytes(word, 0, word_bytes, offsets[entry], length):
-            return entry
-    return -1
-
-
 @outlined
 def insert(text, start, length, h, slot, count, entry, table):
     """Append a new entry. The arrays must have capacity for it."""
@@ -304,6 +288,19 @@ class WordTable:
         self._seed = seed
         self.clear()
 
+    @staticmethod
+    def of_distinct(offsets: np.ndarray, counts: np.ndarray, word_bytes: np.ndarray) -> "WordTable":
+        """Return a table of words that are known to be distinct. `word_bytes` is followed by PADDING.
+
+        Arrays are copied: for read-only ones, such as those of a mapped file, Numba would compile every kernel again.
+        """
+        table = WordTable()
+        table.size = len(counts)
+        table._offsets, table._counts, table._word_bytes = np.array(offsets), np.array(counts), word_bytes
+        table._slots = np.zeros(2 << max(table.size - 1, 0).bit_length(), np.uint64)
+        fill_slots(table.size, table._arrays)
+        return table
+
     def clear(self) -> None:
         self.size = 0
         self._slots = np.zeros(2, np.uint64)  # twice the capacity: load factor at most 1/2
@@ -377,10 +374,6 @@ class WordTable:
         entries = np.empty(len(offsets) - 1, np.int64)
         lookup_words(offsets, word_bytes, entries, self._arrays)
         return entries
-
-    def entry(self, word: bytes) -> int:
-        """Return the entry of a word, or -1."""
-        return int(lookup_word(padded(word), len(word), self._arrays))
 
     def lookup_text(
         self, text: np.ndarray, length: int, unknown: int, end_of_line: int, scratch: Scratch

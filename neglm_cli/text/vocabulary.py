@@ -9,10 +9,11 @@ import numpy as np
 from neglm_cli.errors import NeglmError, count_of, times
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.store import container
+from neglm_cli.store.wordlists import find_word
 from neglm_cli.text.byte_order import gather_words, sort_by_bytes
 from neglm_cli.text.count import Counts
 from neglm_cli.text.provenance import path_from, path_relative_to
-from neglm_cli.text.table import WordTable, find_linear
+from neglm_cli.text.table import WordTable
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN, padded
 from neglm_cli.text.word_index import WordIndex
 
@@ -80,9 +81,7 @@ class Vocabulary(WordIndex):
 
 def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
     """Select and sort the words. Cut words count as `<unk>`; `<unk>` and `<eos>` are always kept."""
-    unknown, end_of_line = (
-        find_linear(padded(word), len(word), counts.offsets, counts.word_bytes) for word in (UNKNOWN, END_OF_LINE)
-    )
+    unknown, end_of_line = (find_word(word, counts.word_bytes, counts.offsets) for word in (UNKNOWN, END_OF_LINE))
     totals = np.array(counts.counts)
     unknown_in_text = int(totals[unknown])
     distinct = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0) + counts.cut_words
@@ -133,7 +132,7 @@ def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: R
         return counts
     ordinary = np.ones(len(counts.counts), bool)
     for word in (UNKNOWN, END_OF_LINE):
-        if (entry := find_linear(padded(word), len(word), counts.offsets, counts.word_bytes)) >= 0:
+        if (entry := find_word(word, counts.word_bytes, counts.offsets)) >= 0:
             ordinary[entry] = False
     keep = ~ordinary
     keep[_select(counts, counts.counts, ordinary, min_count, max_size)] = True

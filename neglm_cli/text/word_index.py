@@ -8,6 +8,7 @@ import numpy as np
 import xxhash
 
 from neglm_cli.store.container import Stored
+from neglm_cli.store.wordlists import find_word
 from neglm_cli.text.table import WordTable
 from neglm_cli.text.tokens import padded
 
@@ -21,10 +22,12 @@ class WordIndex:
     counts: np.ndarray  # int64 (V,)
 
     @staticmethod
-    def of(words: Iterable[bytes], counts: np.ndarray) -> "WordIndex":
-        """Index these words, in this order."""
+    def of(words: Iterable[bytes], counts: np.ndarray | None = None) -> "WordIndex":
+        """Index these words, in this order. Without counts, each counts 1."""
         listed = list(words)
         offsets = np.cumsum([0, *map(len, listed)], dtype=np.int64)
+        if counts is None:
+            counts = np.ones(len(listed))
         return WordIndex(np.frombuffer(b"".join(listed), np.uint8), offsets, np.asarray(counts, np.int64))
 
     @staticmethod
@@ -45,13 +48,15 @@ class WordIndex:
     @cached_property
     def table(self) -> WordTable:
         """A hash table of the words, whose entry numbers are the ids."""
-        table = WordTable()
-        table.add_words(self.offsets, self.counts, padded(self.words.data))
-        return table
+        return WordTable.of_distinct(self.offsets, self.counts, padded(self.words.data))
 
     def id(self, word: bytes) -> int:
-        """Return the id of a word, -1 if it is unknown."""
-        return self.table.entry(word)
+        """Return the id of a word, -1 if it is unknown. For many words, `ids` is faster."""
+        return find_word(word, self.words, self.offsets)
+
+    def ids(self, words: "WordIndex") -> np.ndarray:
+        """Return the ids of words, int64; -1 for unknown words."""
+        return self.table.entries(words.offsets, padded(words.words.data))
 
     @cached_property
     def identity(self) -> str:

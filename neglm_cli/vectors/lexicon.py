@@ -10,21 +10,8 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.text.word_index import WordIndex
 
-PREFIX = 8  # bytes, which distinguish most words
 UNKNOWN = -1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-def find(alphabet: WordIndex, word: bytes) -> int:
-    """The id of a word; -1 if it is unknown.
-
-    Scans all words: for a few queries that is faster than building, or even loading, the hash table of `WordIndex.id`.
-    """
-    starts = alphabet.offsets[:-1]
-    ids = np.flatnonzero(np.diff(alphabet.offsets) == len(word))
-    for i, letter in enumerate(word[:PREFIX]):
-        ids = ids[alphabet.words[starts[ids] + i] == letter]
-    return next((id_ for id_ in ids.tolist() if alphabet[id_] == word), -1)
 
 
 def lower(word: bytes) -> bytes:
@@ -54,18 +41,16 @@ class Lexicon:
         index_of[self.ids] = np.arange(len(self.ids))
         return index_of
 
-    def index(self, word: bytes) -> int:
-        """The index of a word in `ids`, or UNKNOWN."""
-        index = self._index(word)
-        return self._index(lower(word)) if index == UNKNOWN and self.fold_case else index
-
-    def _index(self, word: bytes) -> int:
-        return int(self._index_of[self.alphabet.id(word)])
-
     def indices(self, rows: list[tuple[bytes, ...]]) -> np.ndarray:
-        """The indices of all words in rows of equal length, int64 (len(rows), ·)."""
-        found = {word: self.index(word) for row in rows for word in row}
-        return np.array([[found[word] for word in row] for row in rows], np.int64)
+        """The indices in `ids` of all words in rows of equal length, int64 (len(rows), ·); UNKNOWN for others."""
+        words = [word for row in rows for word in row]
+        found = self._indices(words)
+        if self.fold_case:
+            found = np.where(found == UNKNOWN, self._indices(list(map(lower, words))), found)
+        return found.reshape(len(rows), -1)
+
+    def _indices(self, words: list[bytes]) -> np.ndarray:
+        return self._index_of[self.alphabet.ids(WordIndex.of(words))]
 
     def missed_by_case(self, rows: list[tuple[bytes, ...]]) -> int:
         """How many rows have an unknown word that would be known if case were folded."""

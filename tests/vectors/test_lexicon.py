@@ -1,7 +1,7 @@
 import numpy as np
 
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.lexicon import Lexicon, all_known
+from neglm_cli.vectors.lexicon import Lexicon, all_known, lower
 
 ALPHABET = WordIndex.of([b"rare", b"the", "größe".encode(), b"Cat", b"cat"], np.array([1, 9, 4, 4, 4]))
 
@@ -9,7 +9,7 @@ ALPHABET = WordIndex.of([b"rare", b"the", "größe".encode(), b"Cat", b"cat"], n
 def test_restricted_to_the_most_frequent() -> None:
     lexicon = Lexicon(ALPHABET, restrict=3)
     assert lexicon.ids.tolist() == [1, 2, 3]
-    assert [lexicon.index(word) for word in (b"rare", b"the", b"Cat", b"cat", b"dog")] == [-1, 0, 2, -1, -1]
+    assert lexicon.indices([(b"rare", b"the", b"Cat", b"cat", b"dog")]).tolist() == [[-1, 0, 2, -1, -1]]
     assert Lexicon(ALPHABET).ids.tolist() == [0, 1, 2, 3, 4]
     assert Lexicon(ALPHABET, restrict=99).ids.tolist() == [0, 1, 2, 3, 4]
 
@@ -17,11 +17,16 @@ def test_restricted_to_the_most_frequent() -> None:
 def test_lower_case_only_for_what_is_unknown_as_written() -> None:
     folding, strict = Lexicon(ALPHABET, fold_case=True), Lexicon(ALPHABET)
     words = (b"Cat", b"CAT", "GRÖßE".encode(), b"Dog")
-    assert [folding.index(word) for word in words] == [3, 4, 2, -1]
-    assert [strict.index(word) for word in words] == [3, -1, -1, -1]
+    assert folding.indices([words]).tolist() == [[3, 4, 2, -1]]
+    assert strict.indices([words]).tolist() == [[3, -1, -1, -1]]
     rows: list[tuple[bytes, ...]] = [(b"The", b"cat"), (b"the", b"cat"), (b"the", b"Dog")]
     assert strict.missed_by_case(rows) == 1
     assert folding.missed_by_case(rows) == 0
+
+
+def test_lower_case() -> None:
+    assert lower("GRÖßE".encode()) == "größe".encode()
+    assert lower(b"A\xffB") == b"a\xffb"
 
 
 def test_known_rows() -> None:
