@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 from neglm_cli.cli import manual_model, manual_programs
 from neglm_cli.cli.manual import pages
 from neglm_cli.cli.roff import verbatim
-from neglm_cli.lm import reference
+from neglm_cli.lm import reference, scalar
 from neglm_cli.lm.cpu.optimizer import Moments, Update, update_range
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.optimizers import KINDS, step_rate
@@ -227,7 +227,7 @@ def test_a_layer_computes_the_formulas() -> None:
     random = np.random.default_rng(1)
     h, c = random.normal(size=(2, 2, 1, 13))
     passed = reference.forward(model, np.array([[5]]), list(h), list(c))
-    given: dict[str, Any] = {"x": model.embedding[[5]], "sigmoid": reference.sigmoid, "tanh": np.tanh}
+    given: dict[str, Any] = {"x": model.embedding[[5]], "sigmoid": scalar.sigmoid, "tanh": np.tanh}
     given["split"] = lambda z, parts: np.split(z, parts, axis=1)
     for n in range(2):
         given |= {"h": h[n], "c": c[n], "input": model.w[n], "recurrent": model.u[n], "bias": model.b[n]}

@@ -45,7 +45,7 @@ class StepActivations(NamedTuple):
     x: np.ndarray
     h: np.ndarray  # before the step
     c: np.ndarray  # before the step
-    gates: list[np.ndarray]  # i, f, g, o
+    gates: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # i, f, g, o
 
 
 @dataclass
@@ -85,10 +85,10 @@ def forward(
         for t in range(steps):
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
             h_before, c_before = activations.h[layer] * mask, activations.c[layer] * mask
-            z = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
-            *gates, cell_state, h_after = cell_forward(*z, c_before)
-            of_layer.append(StepActivations(x[:, t], h_before, c_before, gates))
-            activations.h[layer], activations.c[layer] = h_after, cell_state
+            z_i, z_f, z_g, z_o = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
+            i, f, g, o, c_after, h_after = cell_forward(z_i, z_f, z_g, z_o, c_before)
+            of_layer.append(StepActivations(x[:, t], h_before, c_before, (i, f, g, o)))
+            activations.h[layer], activations.c[layer] = h_after, c_after
             outputs[:, t] = h_after
         activations.steps.append(of_layer)
         x = outputs * (masks[layer + 1] if masks else 1)
@@ -107,8 +107,8 @@ def backward(
         d_h = np.zeros_like(activations.h[layer])
         d_c = np.zeros_like(d_h)
         for t in reversed(range(inputs.shape[1])):
-            x, h, c, gates = activations.steps[layer][t]
-            *d_gates, d_c = cell_backward(*gates, c, d_h + d_out[:, t], d_c)
+            x, h, c, (i, f, g, o) = activations.steps[layer][t]
+            *d_gates, d_c = cell_backward(i, f, g, o, c, d_h + d_out[:, t], d_c)
             d_z = np.hstack(d_gates)
             gradient.w[layer] += x.T @ d_z
             gradient.u[layer] += h.T @ d_z

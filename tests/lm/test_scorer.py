@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,12 @@ from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, counts, parameters
 
 WORDS = 11
-LOSS = {"loss": "neglm-b", "noise_alpha": 0.75, "log_z": 1.5}  # logits have biases and offsets
+LOSS: dict[str, Any] = {"loss": "neglm-b", "noise_alpha": 0.75, "log_z": 1.5}  # logits have biases and offsets
 CAPACITY = 12
-CLOSE = {"rtol": 0, "atol": 1e-4}
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
 def random_words(*shape: int) -> np.ndarray:
@@ -64,8 +68,8 @@ class ScorerTests:
         scorer.advance(inputs[:, 4:6])
         last = scorer.score(inputs[:, 6:], targets[:, 6:])
         for found, part in ((first, slice(0, 4)), (last, slice(6, 8))):
-            np.testing.assert_allclose(found.log_probabilities, wanted.log_probabilities[:, part], **CLOSE)
-            np.testing.assert_allclose(found.log_z, wanted.log_z[:, part], **CLOSE)
+            np.testing.assert_allclose(found.log_probabilities, wanted.log_probabilities[:, part])
+            assert_close(found.log_z, wanted.log_z[:, part])
 
     def test_reset_starts_other_texts(self, device: Device, expected: ReferenceDevice) -> None:
         scorer = device.scorer(CAPACITY)
@@ -75,14 +79,14 @@ class ScorerTests:
             text = random_words(rows, 4)
             found = scorer.score(text[:, :-1], text[:, 1:]).log_probabilities
             wanted = self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities
-            np.testing.assert_allclose(found, wanted, **CLOSE)
+            assert_close(found, wanted)
             scorer.reset()
 
     def test_unnormalized_scores_lack_log_z(self, device: Device, expected: ReferenceDevice) -> None:
         text = random_words(2, 5)
         found = device.scorer(CAPACITY).score(text[:, :-1], text[:, 1:], normalized=False)
         wanted = self.alone(expected, text[:, :-1], text[:, 1:])
-        np.testing.assert_allclose(found.log_probabilities, wanted.log_probabilities + wanted.log_z, **CLOSE)
+        assert_close(found.log_probabilities, wanted.log_probabilities + wanted.log_z)
         assert not found.log_z.any()
 
     def test_steps_branch(self, device: Device, expected: ReferenceDevice) -> None:
@@ -100,12 +104,10 @@ class ScorerTests:
             self.alone(expected, text, np.full((4, 2), word)).log_probabilities[:, -1] for word in range(WORDS)
         ], axis=1)  # fmt: skip
         log_z = self.alone(expected, text, text).log_z[:, -1]
-        np.testing.assert_allclose(scorer.log_z(after.y), log_z, **CLOSE)
-        np.testing.assert_allclose(scorer.logits(after.y), wanted + log_z[:, None], **CLOSE)
+        assert_close(scorer.log_z(after.y), log_z)
+        assert_close(scorer.logits(after.y), wanted + log_z[:, None])
         rows, words = np.array([3, 0, 2, 0, 1, 1]), np.array([2, END_OF_LINE, 0, 10, 4, 4])  # more than its capacity
-        np.testing.assert_allclose(
-            scorer.target_logits(after.y[rows], words), wanted[rows, words] + log_z[rows], **CLOSE
-        )
+        assert_close(scorer.target_logits(after.y[rows], words), wanted[rows, words] + log_z[rows])
 
     @pytest.mark.parametrize("capacity", [CAPACITY, 3])
     def test_lines(self, device: Device, expected: ReferenceDevice, capacity: int) -> None:
@@ -113,9 +115,7 @@ class ScorerTests:
         found = LineScorer(device.scorer(capacity), END_OF_LINE).score(lines)
         for scores, line in zip(found, lines, strict=True):
             text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
-            np.testing.assert_allclose(
-                scores, self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities[0], **CLOSE
-            )
+            assert_close(scores, self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities[0])
 
     @pytest.mark.parametrize("capacity", [CAPACITY, 2])
     def test_lists_are_sums_of_lines(self, device: Device, expected: ReferenceDevice, capacity: int) -> None:

@@ -1,9 +1,11 @@
 """Scoring a text: sums, line ends, and chunks of any length."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 
-from neglm_cli.lm.device import Scores
+from neglm_cli.lm.device import Scorer, Scores
 from neglm_cli.lm.scoring import CHUNK, Line, Reader
 
 COUNTS = np.array([5, 3, 1, 1])
@@ -29,7 +31,7 @@ class Fixed:
 def test_sums() -> None:
     model = Fixed()
     lines: list[Line] = []
-    reader = Reader(model, COUNTS, UNKNOWN, END)
+    reader = Reader(cast(Scorer, model), COUNTS, UNKNOWN, END)
     for piece in ([0, 4], [1], [3, 1]):  # 4: out of vocabulary
         reader.read(np.array(piece), lines.append)
     assert model.read == [0, 2, 1, 3, 1]
@@ -47,7 +49,7 @@ def test_sums() -> None:
 
 def test_pieces_make_no_difference() -> None:
     ids = np.random.default_rng(0).integers(0, 4, 1000)
-    whole, parts = (Reader(Fixed(), COUNTS, UNKNOWN, END) for _ in range(2))
+    whole, parts = (Reader(cast(Scorer, Fixed()), COUNTS, UNKNOWN, END) for _ in range(2))
     whole.read(ids)
     for first in range(0, 1000, 7):
         parts.read(ids[first : first + 7])

@@ -87,8 +87,9 @@ class CudaScorer:
         if self._is_reset:
             self._write_state(State.zeros(device.shape, len(inputs)))
         buffer = self._send(inputs, targets)
-        config = StepConfig(*inputs.shape, reset_word=device.reset_word)
-        network = self._one_row if len(inputs) == 1 else self._several_rows
+        batch, steps = inputs.shape
+        config = StepConfig(batch, steps, reset_word=device.reset_word)
+        network = self._one_row if batch == 1 else self._several_rows
         network.forward(device.weights.table, buffer.batch, config, self._activations, MatrixView(self._y))
         return buffer
 

@@ -9,6 +9,7 @@ from neglm_cli.lm.cuda import sampled
 from neglm_cli.lm.cuda.arrays import StepConfig
 from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
 from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
+from neglm_cli.lm.scalar import sigmoid
 
 WORDS = 12
 SCALE = 0.25
@@ -63,7 +64,7 @@ def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: i
         every = np.append(words, targets[row])
         truth = np.append(np.zeros(k), 1)
         scores = model.output[every] @ one[0, 0] + offsets[every] + model.bias[every]
-        d_scores = SCALE * (reference.sigmoid(scores) - truth)
+        d_scores = SCALE * (sigmoid(scores) - truth)
         expected_d_y[row, : width - 1] = d_one[0, 0]
         expected_d_y[row, width - 1] = d_scores @ model.bias[every]
         expected_factors[2 * capacity + row * k : 2 * capacity + (row + 1) * k] = d_scores[:k]

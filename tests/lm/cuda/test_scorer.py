@@ -13,7 +13,7 @@ from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
 from tests.lm.cuda.late import LateGpu
 from tests.lm.making import END_OF_LINE, counts, parameters
-from tests.lm.test_scorer import CAPACITY, CLOSE, WORDS, ScorerTests, random_words
+from tests.lm.test_scorer import CAPACITY, WORDS, ScorerTests, assert_close, random_words
 
 
 def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
@@ -38,7 +38,7 @@ class TestCuda(ScorerTests):
         self.gpu.kernels_run.discard(SMALL_STEPS.forward.name)
         stepwise = device.scorer(CAPACITY).score(text[:, :-1], text[:, 1:]).log_probabilities
         assert SMALL_STEPS.forward.name in self.gpu.kernels_run
-        np.testing.assert_allclose(stepwise, whole, **CLOSE)
+        assert_close(stepwise, whole)
 
     def test_logits_in_several_blocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = self.make(self.base).scorer(4)
@@ -46,8 +46,8 @@ class TestCuda(ScorerTests):
         whole, log_z = scorer.logits(y), scorer.log_z(y)
         monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 4 * (WORDS - 4))
         divided = self.make(self.base).scorer(4)
-        np.testing.assert_allclose(divided.logits(y), whole, **CLOSE)
-        np.testing.assert_allclose(divided.log_z(y), log_z, **CLOSE)
+        assert_close(divided.logits(y), whole)
+        assert_close(divided.log_z(y), log_z)
 
 
 @pytest.mark.skipif(not IS_SIMULATED, reason="a GPU has a schedule of its own")
