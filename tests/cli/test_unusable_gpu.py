@@ -130,7 +130,9 @@ def test_evaluating(broken: Broken, trained: tuple[Path, float], failure: str) -
     refused(broken(failure, *EVALUATE, "--device", "cuda", code=1).stderr, failure)
 
 
-@pytest.mark.parametrize("failure", all_but(*MODELS))
+@pytest.mark.parametrize(
+    "failure", ["no device", "wrong numbers", pytest.param("little memory", marks=pytest.mark.slow_gpu)]
+)
 def test_scoring(broken: Broken, failure: str) -> None:
     for command in (("score", "cpu", "corpus.txt"), ("generate", "cpu"), ("next", "cpu", "--after", "a")):
         on_cpu = broken(failure, *command, "--device", "cpu")
