@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from neglm_cli.cli.options import machine_memory
-from neglm_cli.errors import visible
+from neglm_cli.errors import NeglmError, visible
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
@@ -110,8 +110,8 @@ def _cache() -> Found:
 
     try:
         directory = default_cache()
-    except RuntimeError:
-        return Found("cache", BROKEN, "there is no home directory: name a directory with NEGLM_CACHE")
+    except NeglmError as error:
+        return Found("cache", BROKEN, str(error))
     name = home_as_tilde(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,10 @@ class EncodedCorpus(Protocol):
 
 def default_cache() -> Path:
     """Return the directory for encoded copies: NEGLM_CACHE, or `neglm` in the user's cache directory."""
-    return Path(os.environ.get("NEGLM_CACHE") or cache_home())
+    try:
+        return Path(os.environ.get("NEGLM_CACHE") or cache_home())
+    except RuntimeError as error:
+        raise NeglmError("there is no home directory for the cache: name a directory with NEGLM_CACHE") from error
 
 
 def open_encoded(

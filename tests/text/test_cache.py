@@ -10,7 +10,7 @@ import pytest
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.cache import DEFAULT_LIMIT, UNITS, clear, copies, size_limit
 from neglm_cli.text.corpus import open_corpus
-from neglm_cli.text.encoded import EncodedCorpus, open_encoded
+from neglm_cli.text.encoded import EncodedCorpus, default_cache, open_encoded
 from tests.text.making import vocabulary_of
 
 TEXT = b"the cat sat\non the mat\n\nthe end"
@@ -137,3 +137,14 @@ def test_a_limit_that_is_none_is_refused_before_the_work(cache: Cache, monkeypat
         with pytest.raises(NeglmError, match="is not a size such as 500M or 20G"):
             cache.open("a")
     assert not cache.directory.exists()
+
+
+def test_no_home_directory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)  # as for a user without an entry in /etc/passwd
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("NEGLM_CACHE", raising=False)
+    with pytest.raises(NeglmError, match="name a directory with NEGLM_CACHE"):
+        default_cache()
