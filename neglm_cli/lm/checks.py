@@ -1,4 +1,4 @@
-"""Whether one device trains and scores as another does: for `neglm doctor`, and for tests."""
+"""Comparison of devices: do they train and score alike? For `neglm doctor` and for tests."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,24 +11,25 @@ import numpy as np
 
 from neglm_cli.lm.device import Device, StepResult
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.parameters import Parameters, Shape, start
+from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.tensors import whole
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encoded import InMemoryCorpus
 
-# Of errors. At the sizes of the paper's model the processor is within a tenth of each of the reference, with SGD and
-# with Adagrad (the others were not tried); Adagrad comes nearer, whose steps are long where gradients are tiny, too.
+# Largest relative errors. At the sizes of the paper's model, the CPU's errors are below a tenth of each, with SGD and
+# with Adagrad (others were not tried). Adagrad's are larger: its steps are long even where gradients are tiny.
 LIMITS = {
-    "product": 2e-5,  # of the largest number
-    "loss": 1e-5,  # of the loss of a minibatch
-    "norm": 1e-4,  # of the gradient's norm
-    "parameters": 2e-3,  # of the way that a tensor went in training, as a vector
-    "state": 2e-4,  # of the state, as a vector
+    "product": 2e-5,  # relative to the largest value
+    "loss": 1e-5,  # of a minibatch
+    "norm": 1e-4,  # of the gradient
+    "parameters": 2e-3,  # norm, relative to that of the tensor's total update
+    "state": 2e-4,  # norm, relative to that of the state
     "log Z": 1e-3,
     "scores": 1e-3,  # nats
 }
-END_OF_LINE = 0  # the most frequent word: minibatches should begin with it, too
+END_OF_LINE = 0  # the most frequent word, so that minibatches start with it, too
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "neglm, each word with noise words of its own": {},
@@ -42,7 +43,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, how wrong it was in which respects, or why it could not be checked."""
+    """The result of a check: its errors by quantity, or why it failed."""
 
     name: str
     errors: dict[str, float] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Check:
 
 
 def checked(name: str, function: Callable[[], dict[str, float]]) -> Check:
-    """Whatever goes wrong is a result: a report that ends at the first trouble would not say what works."""
+    """Run a check. An exception is a result, too, so that a report covers all checks."""
     try:
         return Check(name, function())
     except Exception as error:
@@ -62,22 +63,22 @@ def checked(name: str, function: Callable[[], dict[str, float]]) -> Check:
 
 
 def described(error: Exception) -> str:
-    """An error in one line, and without the directories of this machine: reports are shown to others."""
+    """Describe an error in one line, without directories of this machine: reports are shared."""
     first = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {re.sub(r'(?:/[^/ ]+)+/', '…/', first)}"
 
 
 class Task(NamedTuple):
-    """A short training on a text that is made up."""
+    """A short training on a synthetic text."""
 
     settings: Settings
     words: int
-    minibatches: int = 3  # and a shorter one
+    minibatches: int = 3  # full ones, before a shorter one
     scored: int = 24  # words
 
     @property
     def counts(self) -> np.ndarray:
-        """As Zipf has them."""
+        """Counts by Zipf's law."""
         return (1_000_000 / np.arange(1, self.words + 1)).astype(np.int64) + 1
 
     def text(self) -> InMemoryCorpus:
@@ -87,15 +88,13 @@ class Task(NamedTuple):
         return InMemoryCorpus(np.searchsorted(shares, np.random.default_rng(1).random(length)).clip(max=self.words - 1))
 
     def parameters(self) -> Parameters:
-        settings = self.settings
-        shape = Shape(self.words, settings.embedding, settings.hidden, settings.layers)
-        return start(shape, settings.seed, settings.init, settings.init_output, 0.0)
+        return initial_parameters(Shape.of(self.words, self.settings), replace(self.settings, bias_init=0.0))
 
 
 Maker = Callable[[Task], Device]
 
 
-def on_processor(task: Task) -> Device:
+def on_cpu(task: Task) -> Device:
     from neglm_cli.lm.cpu.device import CpuDevice
 
     device = CpuDevice(task.parameters(), task.settings, task.counts, END_OF_LINE)
@@ -112,12 +111,12 @@ def by_reference(task: Task) -> Device:
 
 
 def compare(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
-    """Train and score on two devices, and see how far they are apart."""
+    """Train and score on two devices; return the errors of the first."""
     device, expected = make(task), make_expected(task)
     try:
         start = _parameters(expected)
         errors, _ = _train(device, expected, task, Progress())
-        return errors | _apart(device, expected, start) | _scored(device, expected, task)
+        return errors | _training_errors(device, expected, start) | _scoring_errors(device, expected, task)
     finally:
         device.close()
         expected.close()
@@ -127,39 +126,39 @@ def compare_scores(task: Task, make: Maker, make_expected: Maker) -> dict[str, f
     """Score on two devices that are not prepared for training."""
     device, expected = make(task), make_expected(task)
     try:
-        return _scored(device, expected, task)
+        return _scoring_errors(device, expected, task)
     finally:
         device.close()
         expected.close()
 
 
-def hand_over(task: Task, make: Maker, make_next: Maker) -> dict[str, float]:
-    """Train an epoch on one device; then both go on from its state, and should stay together."""
+def compare_resumed(task: Task, make: Maker, make_next: Maker) -> dict[str, float]:
+    """Train an epoch on one device; then continue on both, the second from a checkpoint, and compare."""
     device, after = make(task), make_next(task)
     try:
         _, progress = _train(device, None, task, Progress())
         after.restore(whole(device.parameters() | device.state()))
         start = _parameters(device)
         errors, _ = _train(after, device, task, progress)
-        return errors | _apart(after, device, start)
+        return errors | _training_errors(after, device, start)
     finally:
         device.close()
         after.close()
 
 
-def processor_checks(task: Task) -> Iterator[Check]:
-    """The processor's device against the reference."""
+def cpu_checks(task: Task) -> Iterator[Check]:
+    """Check the CPU against the reference."""
     for name, changes in VARIANTS.items():
         changed = task._replace(settings=replace(task.settings, **changes))
-        yield checked(name, partial(compare, changed, on_processor, by_reference))
+        yield checked(name, partial(compare, changed, on_cpu, by_reference))
     exact = task._replace(settings=replace(task.settings, optimizer="adam", adam="exact", lr=0.01))
-    yield checked("a training that goes on from a state", partial(hand_over, exact, on_processor, on_processor))
+    yield checked("a training resumed from a checkpoint", partial(compare_resumed, exact, on_cpu, on_cpu))
 
 
 def _train(
     device: Device, expected: Device | None, task: Task, progress: Progress
 ) -> tuple[dict[str, float], Progress]:  # fmt: skip
-    """One more epoch; without `expected` there is nothing to compare with."""
+    """Train one more epoch; compare with `expected`, if given."""
     text, settings = task.text(), replace(task.settings, epochs=progress.epoch + 1)
     trainers = [Trainer(text, each, settings, deepcopy(progress)) for each in (device, expected) if each is not None]
     loss, norm = [0.0], [0.0]
@@ -172,32 +171,33 @@ def _train(
 
 
 def _parameters(device: Device) -> dict[str, np.ndarray]:
-    """As they are now."""
+    """Return a copy of the current parameters."""
     return {name: array.copy() for name, array in whole(device.parameters()).items()}
 
 
-def _apart(device: Device, expected: Device, start: dict[str, np.ndarray]) -> dict[str, float]:
-    """Of parameters: the worst tensor's distance from where it should be, as a share of its way there."""
+def _training_errors(device: Device, expected: Device, start: dict[str, np.ndarray]) -> dict[str, float]:
+    """Return errors of parameters, states and log Z. That of a parameter is relative to its update since `start`."""
     found, wanted = whole(device.parameters()), whole(expected.parameters())
-    parameters = [_share(found[name] - wanted[name], wanted[name] - start[name]) for name in wanted]
+    parameters = [_relative(found[name] - wanted[name], wanted[name] - start[name]) for name in wanted]
     found, wanted = whole(device.state()), whole(expected.state())
-    state = [_share(found[name] - wanted[name], wanted[name]) for name in ("hidden", "cell")]
+    state = [_relative(found[name] - wanted[name], wanted[name]) for name in (HIDDEN_STATE, CELL_STATE)]
     log_z = float(np.abs(device.log_z() - expected.log_z()).max())
     return {"parameters": _worst(parameters), "state": _worst(state), "log Z": log_z}
 
 
 def _worst(errors: list[float]) -> float:
-    """The largest, or no number if one of them is none: Python's `max` would pass over it."""
+    """Return the largest error; NaN if any is NaN, which Python's `max` may ignore."""
     return float(np.max(errors))
 
 
-def _share(distance: np.ndarray, way: np.ndarray) -> float:
-    far, whole_way = (float(np.linalg.norm(array.astype(np.float64))) for array in (distance, way))
-    return far / whole_way if whole_way else 0.0 if not far else np.inf
+def _relative(error: np.ndarray, scale: np.ndarray) -> float:
+    """Return the norm of an error, relative to that of another array."""
+    absolute, whole_scale = (float(np.linalg.norm(array.astype(np.float64))) for array in (error, scale))
+    return absolute / whole_scale if whole_scale else 0.0 if not absolute else np.inf
 
 
-def _scored(device: Device, expected: Device, task: Task) -> dict[str, float]:
-    """Text in two parts, so that the second goes on from the state behind the first."""
+def _scoring_errors(device: Device, expected: Device, task: Task) -> dict[str, float]:
+    """Score a text in two parts, the second from the state after the first."""
     random = np.random.default_rng(2)
     inputs, targets = random.integers(0, task.words, (2, 1, task.scored)).astype(np.int32)
     scorers = [each.scorer(task.scored) for each in (device, expected)]

@@ -104,11 +104,11 @@ class Device(Protocol):
         ...
 
     def state(self) -> Tensors:
-        """The other tensors of a training state file."""
+        """The other tensors of a checkpoint."""
         ...
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Load the tensors of a training state file."""
+        """Load the tensors of a checkpoint."""
         ...
 
     def close(self) -> None: ...

@@ -1,15 +1,17 @@
-"""The optimizers: names and constants that every backend shares."""
+"""The optimizers: numbers and constants that all backends share; their state is in `settings.parameters`."""
 
 import math
 
 import numpy as np
 from numba.extending import register_jitable
 
-SGD, ADAGRAD, ADAM = range(3)
-KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
+from neglm_cli.settings.parameters import OPTIMIZERS
+
+SGD, ADAGRAD, ADAM = range(len(OPTIMIZERS))
+KINDS = {name: number for number, name in enumerate(OPTIMIZERS)}
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
-FORGOTTEN = 300  # steps after which nothing is left of Adam's means: 0.9^300 = 2e-14
+FORGOTTEN = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
 
 
 @register_jitable
