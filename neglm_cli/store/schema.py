@@ -64,10 +64,10 @@ class Kind(NamedTuple):
 
 DIMENSIONS = {
     "V": "number of words in the vocabulary",
-    "N": "number of words in the corpus, with one end of line per line",
-    "W": "length of all the vocabulary's words together, in bytes",
+    "N": "number of words in the corpus, including `<eos>` of each line",
+    "W": "total length of the vocabulary's words in bytes",
     "C": "number of contexts",
-    "X": "length of all the contexts' words together, in bytes",
+    "X": "total length of the contexts' words in bytes",
     "D": "number of dimensions of a vector",
     "H": "number of hidden units of a layer",
     "I": "number of inputs of a layer: D for the first one, H for the others",
@@ -96,25 +96,25 @@ COMMON_FIELDS = (
     Field("checksum", HEXADECIMAL, "32 hexadecimal digits; see CHECKSUM"),
     Field("format", Choice(("neglm",)), "always `neglm`"),
     Field("format_version", Integer(1), f"{FORMAT_VERSION}; a reader refuses a file with a higher number"),
-    Field("kind", Text(), "what the file is: one of the kinds below"),
+    Field("kind", Text(), "kind of the file: one of those below"),
     Field("tool_version", Text(), "version of neglm that wrote the file"),
 )
 
 CORPUS = Field(
     "corpus",
     FILES,
-    "list of the files it was counted from, in order, each an object with `path` (relative to this file's "
+    "list of the corpus files, in order, each an object with `path` (relative to this file's "
     "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
 WORDS_OF_TEXT = WordList("words", "offsets", "counts", of_text=True)
 WORDS = (
-    Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
+    Tensor("words", "uint8", ("W",), "bytes of all words, concatenated"),
     Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
 )
 MODEL_TENSORS = (
     *WORDS,
-    Tensor("counts", "int64", ("V",), "how often each word occurs; noise is drawn by them"),
+    Tensor("counts", "int64", ("V",), "count of each word, from which noise probabilities follow"),
     *(Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT) for spec in PARAMETERS),
 )
 CHECKPOINT_TENSORS = (

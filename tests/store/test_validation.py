@@ -135,7 +135,7 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (STATE, put_inside("progress", valid_perplexities=[9.0]), "does not have a validation perplexity for each"),
         (STATE, replace("exp_avg.output", lambda t: t[:, :1]), "tensor `exp_avg.output` has the shape"),
         (STATE, replace("last_update_step.output", lambda t: t[:1]), "`last_update_step.output` has the shape 1"),
-        (STATE, put_number("last_update_step.embedding", 0, 10**6), "has steps outside of 0 to 3"),
+        (STATE, put_number("last_update_step.embedding", 0, 10**6), "has steps outside of 0 to"),
         (STATE, put_number("exp_avg_sq.output", (0, 0), -1), "tensor `exp_avg_sq.output` has negative values"),
         ("checkpoint adagrad", put_number("sum.lstm.1.bias", 0, -1), "tensor `sum.lstm.1.bias` has negative values"),
     ],

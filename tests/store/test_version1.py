@@ -84,8 +84,8 @@ def test_tensors_get_their_new_names() -> None:
 @pytest.mark.usefixtures("files")
 def test_vocabularies_and_vectors_are_loaded() -> None:
     vocabulary, vectors = Vocabulary.load("vocabulary.safetensors"), Vectors.load("vectors.safetensors")
-    assert vocabulary.oov_words > 0
-    assert vocabulary.distinct_words == len(vocabulary) - 1 + vocabulary.oov_words  # `<unk>` is not in the text
+    assert (len(vocabulary), vocabulary.distinct_words, vocabulary.oov_words) == (10, 13, 5)  # with `<unk>` and `<eos>`
+    assert vocabulary.unk_tokens == 0 < vocabulary.oov_tokens
     assert vectors.context_vectors.shape == vectors.vectors.shape
 
 
