@@ -48,7 +48,7 @@ def test_a_model_is_described_in_plain_words(neglm: Neglm, workplace: Path) -> N
         assert expected in said
     validated = neglm("info", "validated.safetensors").stdout.decode()
     assert re.search(r"^  validation +valid.txt, there, 60 bytes, fingerprint [0-9a-f]{32}$", validated, re.MULTILINE)
-    assert re.search(r"^  lstm.0.w_hh float32 4 × 16$", model, re.MULTILINE)
+    assert re.search(r"^  lstm.0.w_hh +float32 4 × 16$", model, re.MULTILINE)
     assert "deterministic no" in vectors
 
 
