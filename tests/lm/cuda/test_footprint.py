@@ -41,5 +41,7 @@ def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
     device.prepare_training()
     assert sum(announced.values()) == gpu.allocated
     assert announced["parameters"] == device.weights.nbytes >= 4 * shape.parameters(bias=True)
+    if settings.optimizer == "adam":
+        assert announced["optimizer"] == 2 * announced["parameters"] + 2 * 4 * WORDS  # and an int32 for each row
     assert list(announced) == list(footprint(shape, settings, counts(WORDS)))
     assert min(announced.values()) > 0
