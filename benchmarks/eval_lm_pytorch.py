@@ -26,8 +26,8 @@ hidden, layers = tensors["output"].shape[1], int(fields["layers"])
 
 lstm = nn.LSTM(size, hidden, layers)
 for layer in range(layers):
-    getattr(lstm, f"weight_ih_l{layer}").copy_(tensors[f"lstm.{layer}.input"].t())
-    getattr(lstm, f"weight_hh_l{layer}").copy_(tensors[f"lstm.{layer}.recurrent"].t())
+    getattr(lstm, f"weight_ih_l{layer}").copy_(tensors[f"lstm.{layer}.w_ih"].t())
+    getattr(lstm, f"weight_hh_l{layer}").copy_(tensors[f"lstm.{layer}.w_hh"].t())
     getattr(lstm, f"bias_ih_l{layer}").copy_(tensors[f"lstm.{layer}.bias"])
     getattr(lstm, f"bias_hh_l{layer}").zero_()
 output = nn.Linear(hidden, words)

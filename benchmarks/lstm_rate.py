@@ -16,8 +16,10 @@ from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
 from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.step import backward, forward, transpose_layers
+from neglm_cli.lm.cpu.tensors import pack_parameters
 from neglm_cli.lm.cpu.threads import Team, Worker, synchronize
-from neglm_cli.lm.parameters import Shape, start
+from neglm_cli.lm.parameters import Shape, initial_parameters
+from neglm_cli.settings.train_lm import Settings
 
 SHAPE = Shape(words=100, embedding=300, hidden=300, layers=2)
 BATCH, STEPS, THREADS = 20, 20, 2
@@ -40,7 +42,7 @@ def sgemm() -> float:
 def lstm_rate() -> float:
     owned = arrays.partition(SHAPE, THREADS)
     team = Team(arrays.workers(owned))
-    weights = arrays.pack_parameters(start(SHAPE, 1, 0.1, 0.0, 0.0))
+    weights = pack_parameters(initial_parameters(SHAPE, Settings()))
     gradients, transposed = arrays.zeros_like(weights), arrays.transposed_weights(SHAPE, owned)
     activations = arrays.activations(SHAPE, BATCH, STEPS)
     buffers = arrays.backward_buffers(SHAPE, BATCH, STEPS, owned)

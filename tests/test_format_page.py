@@ -230,7 +230,7 @@ def test_a_layer_computes_the_formulas() -> None:
     given: dict[str, Any] = {"x": model.embedding[[5]], "sigmoid": scalar.sigmoid, "tanh": np.tanh}
     given["split"] = lambda z, parts: np.split(z, parts, axis=1)
     for n in range(2):
-        given |= {"h": h[n], "c": c[n], "input": model.w[n], "recurrent": model.u[n], "bias": model.b[n]}
+        given |= {"h": h[n], "c": c[n], "w_ih": model.w_ih[n], "w_hh": model.w_hh[n], "bias": model.bias[n]}
         for formula in manual_model.NETWORK:
             exec(formula.replace("lstm.n.", ""), given)
         np.testing.assert_allclose(given["h"], passed.h[n], rtol=1e-12)
@@ -316,9 +316,9 @@ def test_keys_of_progress_mean_what_the_page_says(neglm: Neglm) -> None:
     per_row = (len(text.split()) + text.count(b"\n") - 1) // 3
     assert progress["words"] == epochs * per_row * 3
     assert progress["step"] == epochs * -(-per_row // 6)
-    assert (progress["minibatch"], progress["loss"], progress["loss_words"]) == (0, 0.0, 0)
-    assert progress["losses"] == [end["loss"] for end in ends[:epochs]]
-    assert progress["validations"] == [end["valid_perplexity"] for end in ends[:epochs]]
+    assert (progress["minibatch"], progress["loss_sum"], progress["loss_words"]) == (0, 0.0, 0)
+    assert progress["epoch_losses"] == [end["loss"] for end in ends[:epochs]]
+    assert progress["valid_perplexities"] == [end["valid_perplexity"] for end in ends[:epochs]]
 
 
 def test_a_model_from_elsewhere_is_scored_by_the_page(neglm: Neglm) -> None:
@@ -327,7 +327,7 @@ def test_a_model_from_elsewhere_is_scored_by_the_page(neglm: Neglm) -> None:
     random = np.random.default_rng(1)
     shapes = {"embedding": (4, 3), "output": (4, 5), "output_bias": (4,)}
     for n, inputs in enumerate((3, 5)):
-        shapes |= {f"lstm.{n}.input": (inputs, 20), f"lstm.{n}.recurrent": (5, 20), f"lstm.{n}.bias": (20,)}
+        shapes |= {f"lstm.{n}.w_ih": (inputs, 20), f"lstm.{n}.w_hh": (5, 20), f"lstm.{n}.bias": (20,)}
     tensors = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     tensors |= {
         "words": np.frombuffer(b"".join(words), np.uint8),
@@ -335,7 +335,7 @@ def test_a_model_from_elsewhere_is_scored_by_the_page(neglm: Neglm) -> None:
         "counts": np.array([9, 7, 2, 1]),
     }
     metadata = {
-        "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model",
+        "checksum": "0" * 32, "format": "neglm", "format_version": "2", "kind": "language model",
         "tool_version": "mine", "arguments": "{}", "corpus": "[]", "validation": "[]", "loss": "softmax", "k": "0",
         "noise_alpha": "1", "log_z": "0", "layers": "2", "reset_at_eos": "false", "progress": "{}",
     }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from neglm_cli.cli.console import console
 from neglm_cli.cli.doctor_machine import OK, Found, size
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.checks import END_OF_LINE, Check, Task, described, processor_checks
+from neglm_cli.lm.checks import END_OF_LINE, Check, Task, cpu_checks, described
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
@@ -70,7 +70,7 @@ def examine(gpu: "Gpu | None", threads: int, quick: bool) -> Examined:
     load_kernels(Settings(), training=True)
     console.note("checking the processor …")
     small = Task(replace(SMALL, threads=threads), FEW_WORDS)
-    examined.checks += [(PROCESSOR, check) for check in processor_checks(small)]
+    examined.checks += [(PROCESSOR, check) for check in cpu_checks(small)]
     task = Task(Settings(threads=threads), WORDS, MINIBATCHES)
     if gpu is not None:
         _check_gpu(examined, gpu, threads)

@@ -3,15 +3,15 @@
 from neglm_cli.cli import manual_programs
 from neglm_cli.cli.manual_model import model_sections
 from neglm_cli.cli.roff import bold, escape, paragraph, section, see_also, tagged, title, verbatim
-from neglm_cli.store import schema
+from neglm_cli.settings.parameters import LAST_UPDATE_STEP
+from neglm_cli.store import schema, version1
 
 LAYOUT = (
     ("8 bytes", "The length of the header, little-endian."),
     (
         "header",
         "JSON in ASCII, padded with blanks to a multiple of 8 bytes: `__metadata__` first, then one entry per "
-        "tensor with `dtype` (U8, I32, "
-        "I64, F32), `shape`, and `data_offsets` counted from the end of the header.",
+        "tensor with `dtype` (U8, I32, I64, F32), `shape`, and `data_offsets` counted from the end of the header.",
     ),
     (
         "data",
@@ -21,11 +21,17 @@ LAYOUT = (
 )
 
 CHECKS = (
-    "neglm verifies each file that it opens. The checksum must be right. The tensors must be those of the kind, and no "
-    "others, with the types and shapes given here. The metadata given here must be there, with possible values that do "
-    "not contradict each other; other metadata are ignored. The words of a list must be different and not empty, with "
-    "counts of at least 1; those of vocabularies and language models must include `<unk>` and `<eos>`, and contain no "
-    "white space. Numbers must be finite. Tensors and metadata may have any order.",
+    "neglm verifies each file that it opens. The checksum must match. The tensors must be exactly those of the kind, "
+    "with the types and shapes given here. The metadata given here must be present, valid and consistent; other "
+    "metadata are ignored. The words of a list must be distinct and not empty, with counts of at least 1; those of "
+    "vocabularies and language models must include `<unk>` and `<eos>`, and contain no white space. Values must be "
+    "finite. Tensors and metadata may have any order.",
+)
+
+OLD_VERSION = (
+    "neglm also reads files of version 1, which have the same contents under other names, and resumes their trainings. "
+    "It writes version 2 only. `moments` was the number of values that the optimizer keeps for each parameter; SGD and "
+    "Adagrad had a `moved` of shape 2 × 1, to be ignored. The names that changed:"
 )
 
 EXAMPLES = (
@@ -46,16 +52,15 @@ EXAMPLES = (
 
 
 def format_page(*others: str) -> str:
-    """The page; `others` are those it refers to."""
+    """Return the page. others: the pages that it refers to."""
     lines = title("neglm-format", 5, "the files that neglm writes")
     lines += section(
         "DESCRIPTION",
-        "Everything that neglm writes, but for word lists, is a safetensors file: any program that reads those can "
-        "read it, and reading "
-        "runs no code. This page says what is in them, in enough detail to write a reader or a writer.",
-        "A file is written under a temporary name in the same directory, flushed to disk and renamed. The same "
-        "contents always "
-        "give the same bytes.",
+        "All files that neglm writes, except word lists, are safetensors files: any program for safetensors can read "
+        "them, and reading runs no code. This page describes their contents in enough detail to write a reader or a "
+        "writer.",
+        "A file is written under a temporary name in the same directory, flushed to disk and renamed. Equal contents "
+        "give equal bytes.",
     )
     lines += [".SH LAYOUT"]
     for tag, text in LAYOUT:
@@ -75,21 +80,23 @@ def format_page(*others: str) -> str:
         lines += [".SS Metadata", *_fields(kind.fields)]
     lines += section(
         "LETTERS",
-        "A name with {layers} stands for one tensor per layer: lstm.0.input is that of the first one, and the last has "
-        "the number `layers` - 1. {moments} counts in the same way, up to `moments` - 1.",
-        "Lengths of dimensions:",
+        "A tensor name with braces stands for several tensors; for example, `lstm.0.w_ih` has the input weights of "
+        "the first layer.",
     )
+    for placeholder, meaning in schema.PLACEHOLDERS.items():
+        lines += tagged(bold(f"{{{placeholder}}}"), _sentence(meaning))
+    lines += paragraph("Lengths of dimensions:")
     for letter, meaning in schema.DIMENSIONS.items():
         lines += tagged(bold(letter), _sentence(meaning))
     lines += section("CHECKS", *CHECKS)
+    lines += [*section("VERSION 1", OLD_VERSION), *verbatim(*_version1_names())]
     lines += model_sections()
     lines += section(
         "CHECKSUM",
         "Take all bytes before the data (the length and the header) and replace the 32 digits of `checksum` by the "
         "character 0. Append the 16 bytes of the XXH3-128 digest of the data, in canonical (big-endian) order. The "
-        "checksum is the XXH3-128 digest of all that, in hexadecimal. XXH3 runs at the speed of memory; it guards "
-        "against "
-        "accidents, not against forgery. EXAMPLES has a program that computes it.",
+        "checksum is the XXH3-128 digest of the result, in hexadecimal. It detects accidental damage, not forgery. "
+        "EXAMPLES has a program that computes it.",
     )
     lines += section(
         "FINGERPRINT",
@@ -109,9 +116,27 @@ def format_page(*others: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A meaning with a capital letter and a period; a capital α would look like an A."""
+    """Return a meaning as a sentence, with a capital letter unless it is Greek: a capital α looks like an A."""
     return f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}."
 
 
 def _fields(fields: tuple[schema.Field, ...]) -> list[str]:
     return [line for f in fields for line in tagged(f"{bold(f.name)}  {f.type}", _sentence(f.meaning))]
+
+
+def _version1_names() -> list[str]:
+    """Return lines with the names of version 1 of the format, and those of version 2."""
+    names = {
+        **version1.KINDS,
+        **version1.FIELDS,
+        **{f"progress.{old}": f"progress.{new}" for old, new in version1.PROGRESS.items()},
+        **version1.TENSORS,
+        **{f"lstm.n.{old}": f"lstm.n.{new}" for old, new in version1.LAYER_WEIGHTS.items()},
+        version1.MOVED: f"{LAST_UPDATE_STEP}.*, one tensor for each row",
+    }
+    rows = [
+        *names.items(),
+        *((f"{old}*", f"{new}* ({optimizer})") for optimizer, table in version1.MOMENTS.items()
+          for old, new in table.items()),
+    ]  # fmt: skip
+    return [f"{'version 1':<20}  version 2", *(f"{old:<20}  {new}" for old, new in rows)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from neglm_cli.cli.roff import bold, paragraph, section, tagged, verbatim
 
 NETWORK = (
-    "z = x @ lstm.n.input + h @ lstm.n.recurrent + lstm.n.bias",
+    "z = x @ lstm.n.w_ih + h @ lstm.n.w_hh + lstm.n.bias",
     "i, f, g, o = split(z, 4)",
     "c = sigmoid(f) * c + sigmoid(i) * tanh(g)",
     "h = sigmoid(o) * tanh(c)",
@@ -48,11 +48,12 @@ PROGRESS = {
     "minibatch": "Minibatches completed in the current epoch; 0 between epochs and in a finished model.",
     "step": "Minibatches completed in all epochs.",
     "words": "Words predicted in all epochs.",
-    "loss": "Training loss in nats, summed over the words of the current epoch; 0 between epochs and in a finished "
-    "model. In the lines of --log, `loss` is a mean, in nats per word.",
+    "loss_sum": "Training loss in nats, summed over the words of the current epoch; 0 between epochs and in a finished "
+    "model.",
     "loss_words": "Number of words in that sum.",
-    "losses": "List with the mean training loss of each completed epoch, in nats per word.",
-    "validations": "List with the validation perplexity after each completed epoch; empty without a validation text.",
+    "epoch_losses": "List with the mean training loss of each completed epoch, in nats per word.",
+    "valid_perplexities": "List with the validation perplexity after each completed epoch; empty without a validation "
+    "text.",
 }
 
 
@@ -82,7 +83,7 @@ def _network() -> list[str]:
         ),
         *paragraph(
             "Compared with torch.nn.LSTM: layers count from 0 and gates have the same order. The matrices are "
-            "transposed: weight_ih_l0 is the transpose of `lstm.0.input`, weight_hh_l0 that of `lstm.0.recurrent`. "
+            "transposed: weight_ih_l0 is the transpose of `lstm.0.w_ih`, weight_hh_l0 that of `lstm.0.w_hh`. "
             "There is one bias per gate where PyTorch adds two: `lstm.0.bias` is bias_ih_l0 + bias_hh_l0."
         ),
     ]
@@ -114,9 +115,9 @@ def _probabilities() -> list[str]:
             "The sampled losses draw k noise words by q for each word of the text, or, if `noise` in `arguments` is "
             "`step` or `batch`, for several words in common. With s for training scores, the loss of a word is -log "
             "sigmoid(s) for the word itself plus -log sigmoid(-s) for each of its noise "
-            "words. At the optimum s is log p(w|c) - log(k*q), and therefore the logit is log p(w|c), but for `neg`: "
-            "that loss leaves out the correction log(k*q), and its logit is still the training score. The loss of "
-            "`softmax` is the negative log-probability; k and q do not enter into it. log_z is 0 for `neg` and "
+            "words. At the optimum s is log p(w|c) - log(k*q), and therefore the logit is log p(w|c), except for "
+            "`neg`: that loss omits the correction log(k*q), and its logit is the training score. The loss of "
+            "`softmax` is the negative log-probability; it does not depend on k and q. log_z is 0 for `neg` and "
             "`softmax`."
         ),
     ]
@@ -131,8 +132,8 @@ def _training() -> list[str]:
     return [
         *section(
             "TRAINING",
-            "This is what a program needs to continue a training state. Options of the training, such as batch and "
-            "clip, are in `arguments`.",
+            "A program that resumes a checkpoint needs the following. Options of the training, such as batch and clip, "
+            "are in `arguments`.",
             "A text of N words, including `<eos>` of each line, is divided among B = batch rows: with L = "
             "floor((N-1) / B), the inputs of row r are words r*L to r*L+L-1, counted from 0, and the target of each "
             "is the word after it. So an epoch predicts L*B words, and never the first word of the text, which is an "
@@ -146,8 +147,9 @@ def _training() -> list[str]:
         ),
         *verbatim(LEARNING_RATE),
         *paragraph(
-            "The optimizer updates parameters p as follows. v is in tensors `moment.0.*` and m in `moment.1.*`, both "
-            "0 at the start; t counts minibatches from 1, through all epochs (`step` of `progress`):"
+            "The optimizer updates parameters p as follows. m is in the tensors `exp_avg.*`, v in `exp_avg_sq.*`, or "
+            "`sum.*` for Adagrad. Both start at 0; t counts minibatches from 1, through all epochs (`step` of "
+            "`progress`):"
         ),
         *verbatim(*rows),
         *paragraph(
@@ -160,12 +162,12 @@ def _training() -> list[str]:
             "of its targets and noise words (all rows for softmax). If adam is `lazy`, Adam leaves p, m and v of all "
             "other rows as they are. If it is `exact`, rows get the steps that they missed, with g = 0, when they "
             "are touched again and at the end of each epoch; from the 301st missed step on, only m and v change. "
-            "`moved` holds the step of each row's last update, or 0 for rows not touched yet and for `output` with "
-            "softmax."
+            "`last_update_step.embedding` and `last_update_step.output` hold the step of each row's last update, or 0 "
+            "for rows not touched yet and for `output` with softmax."
         ),
     ]
 
 
 def _progress() -> list[str]:
-    lines = section("PROGRESS", "Keys of `progress` in language models and training states:")
+    lines = section("PROGRESS", "Keys of `progress` in language models and checkpoints:")
     return lines + [line for name, meaning in PROGRESS.items() for line in tagged(bold(name), meaning)]

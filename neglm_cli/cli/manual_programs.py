@@ -31,8 +31,8 @@ hidden = tensor["output"].shape[1]
 lstm = torch.nn.LSTM(width, hidden, int(meta["layers"]))
 weights = {}
 for n in range(lstm.num_layers):
-    weights[f"weight_ih_l{n}"] = tensor[f"lstm.{n}.input"].T
-    weights[f"weight_hh_l{n}"] = tensor[f"lstm.{n}.recurrent"].T
+    weights[f"weight_ih_l{n}"] = tensor[f"lstm.{n}.w_ih"].T
+    weights[f"weight_hh_l{n}"] = tensor[f"lstm.{n}.w_hh"].T
     weights[f"bias_ih_l{n}"] = tensor[f"lstm.{n}.bias"]
     weights[f"bias_hh_l{n}"] = torch.zeros(4 * hidden)
 lstm.load_state_dict(weights)
@@ -79,8 +79,8 @@ def sigmoid(z):
 
 def lstm(x, state):
     for n, (h, c) in enumerate(state):
-        z = x @ tensor[f"lstm.{n}.input"] + tensor[f"lstm.{n}.bias"]
-        z += h @ tensor[f"lstm.{n}.recurrent"]
+        z = x @ tensor[f"lstm.{n}.w_ih"] + tensor[f"lstm.{n}.bias"]
+        z += h @ tensor[f"lstm.{n}.w_hh"]
         i, f, g, o = np.split(z, 4)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         x = sigmoid(o) * np.tanh(c)

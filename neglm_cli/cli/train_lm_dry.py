@@ -18,14 +18,16 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape
     from neglm_cli.objective.losses import LOSSES
+    from neglm_cli.store.schema import data_size
     from neglm_cli.text.batches import Batches
 
-    shape = Shape(len(texts.words), settings.embedding, settings.hidden, settings.layers)
+    shape = Shape.of(len(texts.words), settings)
     memory = footprint(shape, settings, texts.words.counts, gpu)
     there = machine_memory() if gpu is None else gpu.memory()[0]
     total = sum(memory.values())
-    numbers = 4 * shape.parameters(bias=True)  # files have a bias for each word, whatever the loss
-    words = sum(array.nbytes for array in (texts.words.words, texts.words.offsets, texts.words.counts))
+    fields = {"layers": settings.layers, "optimizer": settings.optimizer}
+    lengths = {"V": shape.words, "W": len(texts.words.words), "D": shape.embedding, "H": shape.hidden}
+    lengths |= {"L": shape.layers, "B": settings.batch}
     words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).segment_length * settings.batch
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
@@ -34,8 +36,8 @@ def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[st
         "parameters": shape.parameters(LOSSES[settings.loss].bias),
         "memory": memory | {"total": total},
         "disk": {
-            "model": numbers + words,
-            "state": numbers * (1 + settings.moments) + words,
+            "model": data_size("language model", fields, lengths),
+            "state": data_size("checkpoint", fields, lengths),
             "encoded_copy": 4 * texts.corpus.length,
         },
         "words_per_epoch": words_per_epoch,

@@ -112,7 +112,7 @@ def resumed_job(
     from dataclasses import replace
 
     from neglm_cli.lm.job import Job, Texts, check_batch, new_device
-    from neglm_cli.lm.model import STATE, LanguageModel
+    from neglm_cli.lm.model import CHECKPOINT, LanguageModel
     from neglm_cli.settings.declare import declared
     from neglm_cli.settings.train_lm import Settings
     from neglm_cli.text.corpus import open_corpus
@@ -121,7 +121,7 @@ def resumed_job(
     path = output + PARTIAL
     if not os.path.exists(path):
         raise nothing_to_resume(output, "--init-embeddings")
-    state = LanguageModel.load(path, STATE)
+    state = LanguageModel.load(path, CHECKPOINT)
     check_same(ranks(), "state", state.checksum, "all machines must see the same files")
     may_change = [setting.name for setting in declared(Settings).values() if setting.resumable]
     refuse_changes(state.settings, given, may_change)

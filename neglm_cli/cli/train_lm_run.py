@@ -227,9 +227,9 @@ class Run:
 
     def _detail(self) -> str:
         progress = self._job.progress
-        parts = [self._epoch(), f"loss {progress.loss / max(progress.loss_words, 1):.4f}"]
-        if progress.validations:
-            parts.append(f"valid {progress.validations[-1]:.2f}")
+        parts = [self._epoch(), f"loss {progress.loss_sum / max(progress.loss_words, 1):.4f}"]
+        if progress.valid_perplexities:
+            parts.append(f"valid {progress.valid_perplexities[-1]:.2f}")
         parts.append(f"lr {self._trainer.rate:.3g}")
         if self._log_z:
             parts.append(f"log Z {self._log_z[0]:.2f} ± {self._log_z[1]:.2f}")
@@ -254,8 +254,8 @@ class Run:
             "parameters": job.device.shape.parameters(LOSSES[settings.loss].bias),
             "epochs": progress.epoch,
             "words": progress.words,
-            "training_loss": progress.losses[-1],
-            "valid_perplexity": progress.best if progress.validations else None,
+            "training_loss": progress.epoch_losses[-1],
+            "valid_perplexity": progress.best if progress.valid_perplexities else None,
             "best_epoch": progress.best_epoch or None,
             "seconds": round(seconds, 3),
             "words_per_second": round((progress.words - self._words_before) / max(seconds, 1e-9)),

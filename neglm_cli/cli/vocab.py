@@ -181,9 +181,9 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
         "vocabulary": len(vocabulary),
         "lines": vocabulary.lines,
         "words": vocabulary.tokens,
-        "distinct": vocabulary.distinct,
-        "cut_words": vocabulary.cut_words,
-        "cut_tokens": vocabulary.cut_tokens,
+        "distinct": vocabulary.distinct_words,
+        "cut_words": vocabulary.oov_words,
+        "cut_tokens": vocabulary.oov_tokens,
         "coverage": vocabulary.coverage,
         "most_frequent": [
             [str(vocabulary.words[start:end].data, "utf-8", "backslashreplace"), count]  # of a huge word, only one copy

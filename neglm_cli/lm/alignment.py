@@ -1,5 +1,7 @@
-"""Processes that train one model each have a copy of it, which move alike. On processors of different kinds the last
-bits may differ, and differences grow: so now and then they are compared."""
+"""Checks that data-parallel ranks still have the same parameters.
+
+Every rank updates its own copy. On different types of CPUs the last bits may differ, and differences grow.
+"""
 
 import numpy as np
 import xxhash
@@ -10,7 +12,7 @@ from neglm_cli.scale.ranks import Ranks
 
 
 def align(device: Device, ranks: Ranks) -> bool:
-    """Whether the copies had drifted apart; then all go on with that of the first process."""
+    """Return True if parameters had diverged across ranks; then all ranks continue with those of rank 0."""
     if ranks.size == 1 or len(set(ranks.allgather(_digest(device)))) == 1:
         return False
     device.restore(ranks.broadcast(whole(device.parameters() | device.state())))

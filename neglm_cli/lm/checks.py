@@ -1,4 +1,4 @@
-"""Checks that two devices train and score alike, for `neglm doctor` and for tests."""
+"""Comparison of devices: do they train and score alike? For `neglm doctor` and for tests."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,25 +11,26 @@ import numpy as np
 
 from neglm_cli.lm.device import Device, StepResult
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.parameters import Parameters, Shape, start
+from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.tensors import whole
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encoded import InMemoryCorpus
 
-# Largest errors. With the paper's sizes and SGD or Adagrad (no others were tried), the CPU's errors against the
-# reference are below a tenth of these; Adagrad's are the largest, because it takes long steps along tiny gradients.
+# Largest relative errors. At the sizes of the paper's model, the CPU's errors are below a tenth of each, with SGD and
+# with Adagrad (others were not tried). Adagrad's are larger: its steps are long even where gradients are tiny.
 LIMITS = {
-    "product": 2e-5,  # of the largest number
-    "loss": 1e-5,  # of the loss of a minibatch
-    "norm": 1e-4,  # of the gradient's norm
-    "parameters": 2e-3,  # of the distance that a tensor covered in training
-    "state": 2e-4,  # of the norm of the state
+    "product": 2e-5,  # relative to the largest value
+    "loss": 1e-5,  # of a minibatch
+    "norm": 1e-4,  # of the gradient
+    "parameters": 2e-3,  # norm, relative to that of the tensor's total update
+    "state": 2e-4,  # norm, relative to that of the state
     "log Z": 1e-3,
     "scores": 1e-3,  # nats
 }
 CAPACITY = 64  # of scorers: a GPU then takes a launch per time step for several rows, as it does for many
-END_OF_LINE = 0  # the most frequent word: minibatches should begin with it, too
+END_OF_LINE = 0  # the most frequent word, so that minibatches start with it, too
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "neglm, each word with noise words of its own": {},
@@ -43,7 +44,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check: the errors that it measured, or the reason why it failed."""
+    """The result of a check: its errors by quantity, or why it failed."""
 
     name: str
     errors: dict[str, float] = field(default_factory=dict)
@@ -63,7 +64,7 @@ def checked(name: str, function: Callable[[], dict[str, float]]) -> Check:
 
 
 def described(error: Exception) -> str:
-    """Describe an error in one line, without directories of this machine, because reports are shared."""
+    """Describe an error in one line, without directories of this machine: reports are shared."""
     first = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {re.sub(r'(?:/[^/ ]+)+/', '…/', first)}"
 
@@ -73,12 +74,12 @@ class Task(NamedTuple):
 
     settings: Settings
     words: int
-    minibatches: int = 3  # and a shorter one
+    minibatches: int = 3  # full ones, before a shorter one
     scored: int = 24  # words
 
     @property
     def counts(self) -> np.ndarray:
-        """Zipfian."""
+        """Counts by Zipf's law."""
         return (1_000_000 / np.arange(1, self.words + 1)).astype(np.int64) + 1
 
     def text(self) -> InMemoryCorpus:
@@ -88,15 +89,13 @@ class Task(NamedTuple):
         return InMemoryCorpus(np.searchsorted(shares, np.random.default_rng(1).random(length)).clip(max=self.words - 1))
 
     def parameters(self) -> Parameters:
-        settings = self.settings
-        shape = Shape(self.words, settings.embedding, settings.hidden, settings.layers)
-        return start(shape, settings.seed, settings.init, settings.init_output, 0.0)
+        return initial_parameters(Shape.of(self.words, self.settings), replace(self.settings, bias_init=0.0))
 
 
 Maker = Callable[[Task], Device]
 
 
-def on_processor(task: Task) -> Device:
+def on_cpu(task: Task) -> Device:
     from neglm_cli.lm.cpu.device import CpuDevice
 
     device = CpuDevice(task.parameters(), task.settings, task.counts, END_OF_LINE)
@@ -113,12 +112,12 @@ def by_reference(task: Task) -> Device:
 
 
 def compare(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
-    """Train and score on two devices, and return the differences."""
+    """Train and score on two devices; return the errors of the first."""
     device, expected = make(task), make_expected(task)
     try:
         start = _parameters(expected)
         errors, _ = _train(device, expected, task, Progress())
-        return errors | _apart(device, expected, start) | _scored(device, expected, task)
+        return errors | _training_errors(device, expected, start) | _scoring_errors(device, expected, task)
     finally:
         device.close()
         expected.close()
@@ -128,39 +127,39 @@ def compare_scores(task: Task, make: Maker, make_expected: Maker) -> dict[str, f
     """Score on two devices that are not prepared for training."""
     device, expected = make(task), make_expected(task)
     try:
-        return _scored(device, expected, task)
+        return _scoring_errors(device, expected, task)
     finally:
         device.close()
         expected.close()
 
 
-def hand_over(task: Task, make: Maker, make_next: Maker) -> dict[str, float]:
-    """Train an epoch on one device, then another one on both from its state, and return the differences."""
+def compare_resumed(task: Task, make: Maker, make_next: Maker) -> dict[str, float]:
+    """Train an epoch on one device; then continue on both, the second from a checkpoint, and compare."""
     device, after = make(task), make_next(task)
     try:
         _, progress = _train(device, None, task, Progress())
         after.restore(whole(device.parameters() | device.state()))
         start = _parameters(device)
         errors, _ = _train(after, device, task, progress)
-        return errors | _apart(after, device, start)
+        return errors | _training_errors(after, device, start)
     finally:
         device.close()
         after.close()
 
 
-def processor_checks(task: Task) -> Iterator[Check]:
+def cpu_checks(task: Task) -> Iterator[Check]:
     """Check the CPU against the reference."""
     for name, changes in VARIANTS.items():
         changed = task._replace(settings=replace(task.settings, **changes))
-        yield checked(name, partial(compare, changed, on_processor, by_reference))
+        yield checked(name, partial(compare, changed, on_cpu, by_reference))
     exact = task._replace(settings=replace(task.settings, optimizer="adam", adam="exact", lr=0.01))
-    yield checked("a training that goes on from a state", partial(hand_over, exact, on_processor, on_processor))
+    yield checked("a training resumed from a checkpoint", partial(compare_resumed, exact, on_cpu, on_cpu))
 
 
 def _train(
     device: Device, expected: Device | None, task: Task, progress: Progress
 ) -> tuple[dict[str, float], Progress]:  # fmt: skip
-    """Train one more epoch, and return the differences, if there is a device to compare with, and the progress."""
+    """Train one more epoch; compare with `expected`, if given."""
     text, settings = task.text(), replace(task.settings, epochs=progress.epoch + 1)
     trainers = [Trainer(text, each, settings, deepcopy(progress)) for each in (device, expected) if each is not None]
     loss, norm = [0.0], [0.0]
@@ -173,31 +172,32 @@ def _train(
 
 
 def _parameters(device: Device) -> dict[str, np.ndarray]:
-    """Copy the current parameters."""
+    """Return a copy of the current parameters."""
     return {name: array.copy() for name, array in whole(device.parameters()).items()}
 
 
-def _apart(device: Device, expected: Device, start: dict[str, np.ndarray]) -> dict[str, float]:
-    """Differences after training. Of parameters: the worst tensor's, relative to the distance that it covered."""
+def _training_errors(device: Device, expected: Device, start: dict[str, np.ndarray]) -> dict[str, float]:
+    """Return errors of parameters, states and log Z. That of a parameter is relative to its update since `start`."""
     found, wanted = whole(device.parameters()), whole(expected.parameters())
-    parameters = [_share(found[name] - wanted[name], wanted[name] - start[name]) for name in wanted]
+    parameters = [_relative(found[name] - wanted[name], wanted[name] - start[name]) for name in wanted]
     found, wanted = whole(device.state()), whole(expected.state())
-    state = [_share(found[name] - wanted[name], wanted[name]) for name in ("hidden", "cell")]
+    state = [_relative(found[name] - wanted[name], wanted[name]) for name in (HIDDEN_STATE, CELL_STATE)]
     log_z = float(np.abs(device.log_z() - expected.log_z()).max())
     return {"parameters": _worst(parameters), "state": _worst(state), "log Z": log_z}
 
 
 def _worst(errors: list[float]) -> float:
-    """The largest error; NaN if there is one, which Python's `max` might miss."""
+    """Return the largest error; NaN if any is NaN, which Python's `max` may ignore."""
     return float(np.max(errors))
 
 
-def _share(distance: np.ndarray, way: np.ndarray) -> float:
-    far, whole_way = (float(np.linalg.norm(array.astype(np.float64))) for array in (distance, way))
-    return far / whole_way if whole_way else 0.0 if not far else np.inf
+def _relative(error: np.ndarray, scale: np.ndarray) -> float:
+    """Return the norm of an error, relative to that of another array."""
+    absolute, whole_scale = (float(np.linalg.norm(array.astype(np.float64))) for array in (error, scale))
+    return absolute / whole_scale if whole_scale else 0.0 if not absolute else np.inf
 
 
-def _scored(device: Device, expected: Device, task: Task) -> dict[str, float]:
+def _scoring_errors(device: Device, expected: Device, task: Task) -> dict[str, float]:
     """Compare scores of one text, in two calls that share a state, and of two texts side by side."""
     random = np.random.default_rng(2)
     half = task.scored // 2

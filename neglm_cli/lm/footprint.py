@@ -1,10 +1,10 @@
-"""The memory that a training takes, before it is taken: its arrays are made as for the training, and counted."""
+"""The memory of a training before any is allocated: its arrays are made without memory, and their sizes summed."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neglm_cli.lm.parameters import Shape, padded, start
+from neglm_cli.lm.parameters import Shape, padded, zero_parameters
 from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 
 def footprint(shape: Shape, settings: Settings, counts: np.ndarray, gpu: "Gpu | None" = None) -> dict[str, int]:
-    """Bytes on the CPU or on a GPU, by purpose. Rows of tables that a minibatch may touch count in full, though most of
-    them are never used."""
+    """Return the bytes on the CPU or on a GPU, by purpose.
+
+    Buffers for rows that a minibatch touches count in full, though most minibatches touch fewer.
+    """
     if gpu is None:
         return _on_cpu(shape, settings)
     from neglm_cli.lm.cuda.footprint import footprint as footprint_on_gpu
 
-    return footprint_on_gpu(start(shape, settings.seed, 0.0, 0.0, 0.0), settings, counts)
+    return footprint_on_gpu(zero_parameters(shape), settings, counts)
 
 
 def _on_cpu(shape: Shape, settings: Settings) -> dict[str, int]:
@@ -30,8 +32,8 @@ def _on_cpu(shape: Shape, settings: Settings) -> dict[str, int]:
     noise, offsets = np.zeros(shape.words, np.uint64), np.zeros(shape.words, np.float32)
     with arrays.only_counted():
         owned = arrays.partition(shape, settings.threads)
-        tables = (arrays.zeros(shape.words, padded(width)) for width in (shape.embedding, shape.hidden + 1))
-        weights = arrays.empty_weights(shape, *tables)
+        tables = {table: arrays.zeros(shape.words, padded(shape.width(table))) for table in shape.tables}
+        weights = arrays.empty_weights(shape, tables)
         gradients = arrays.zeros_like(weights, tables=False)
         training = Training(
             shape, settings, weights, gradients, batch_parts(settings.batch, 0, 1), noise, offsets, Team([]), owned

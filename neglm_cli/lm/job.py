@@ -1,4 +1,4 @@
-"""A training as a whole: the model, what it learns from, how far it is; and its files on the way."""
+"""A training run: its texts, settings, device and progress, and its checkpoints."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
-from neglm_cli.lm.model import MODEL, STATE, Progress, save
-from neglm_cli.lm.parameters import Shape, start
+from neglm_cli.lm.model import CHECKPOINT, MODEL, Progress, save
+from neglm_cli.lm.parameters import Shape, initial_parameters, zero_parameters
 from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
 from neglm_cli.lm.trainer import Stopped, Trainer
-from neglm_cli.objective.losses import first_bias
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.settings.train_lm import Settings
@@ -25,13 +24,13 @@ from neglm_cli.vectors.vectors import Vectors
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
-LOOKED_AT = 1 << 20  # words of a corpus that show whether it belongs to a vocabulary
+SAMPLED_WORDS = 1 << 20  # of a corpus, to see whether it belongs to a vocabulary
 TOO_MANY_UNKNOWN = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """What a model is trained and validated on, as words of its vocabulary."""
+    """The encoded texts of a training, and the records of their files."""
 
     words: WordIndex
     corpus: EncodedCorpus
@@ -41,7 +40,7 @@ class Texts:
 
 
 class ReadProgress(Protocol):
-    """Told how many words were read since the last call."""
+    """A progress display, advanced by the number of words read since the last call."""
 
     def advance(self, amount: int) -> None: ...
 
@@ -56,7 +55,9 @@ def _unwatched(words: int) -> AbstractContextManager[ReadProgress]:
 
 
 class Job:
-    watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words of a validation
+    """State of a training run."""
+
+    watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words to validate on
 
     def __init__(
         self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = SINGLE_RANK
@@ -71,7 +72,7 @@ class Job:
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
     def validate(self) -> float:
-        """The perplexity of the validation text, of which each process scores a segment."""
+        """Return the perplexity of the validation text; each rank scores a segment of it."""
         assert self.texts.valid is not None
         words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
         reader = Reader(self.device.scorer(CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
@@ -91,10 +92,10 @@ class Job:
         self._save(path, MODEL, self.device.parameters())
 
     def save_state(self, path: str) -> None:
-        self._save(path, STATE, self.device.parameters() | self.device.state())
+        self._save(path, CHECKPOINT, self.device.parameters() | self.device.state())
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
-        """All wait until it is written: who leaves alone ends the job, and the writing with it."""
+        """Write a file on rank 0. All ranks wait: a rank that exits early aborts the job mid-write."""
         texts, settings, progress = self.texts, self.settings, self.progress
         on_rank0(
             self.ranks,
@@ -106,23 +107,21 @@ def new_device(
     words: WordIndex, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
     empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
-    """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
-    and takes no memory for words that are not used."""
-    shape = Shape(len(words), settings.embedding, settings.hidden, settings.layers)
-    bias = first_bias(settings.loss, len(words)) if settings.bias_init is None else settings.bias_init
-    sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
-    parameters = start(shape, settings.seed, *sizes)
+    """Make a device with a new model. vectors: the embedding's initial values for words that they have. empty: all
+    parameters are 0, to be restored or timed; rows of tables take no memory until they are used."""
+    shape = Shape.of(len(words), settings)
+    parameters = zero_parameters(shape) if empty else initial_parameters(shape, settings)
     if vectors is not None:
         ids = vectors.words.ids(words)
-        parameters.embedding[ids >= 0, : settings.embedding] = vectors.vectors[ids[ids >= 0]]
+        parameters.tensors()["embedding"][ids >= 0] = vectors.vectors[ids[ids >= 0]]
         note(f"{(ids >= 0).sum():,} of {len(words):,} words start from these vectors")
     end_of_line = words.id(END_OF_LINE)
     return make_device(parameters, settings, words.counts, end_of_line, gpu, training=True, note=note, ranks=ranks)
 
 
 def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
-    """Refuse a text that the vocabulary was not made for."""
-    ids = corpus.cursor(0).take(LOOKED_AT)
+    """Raise if most words of a text are missing from the vocabulary."""
+    ids = corpus.cursor(0).take(SAMPLED_WORDS)
     real = ids[ids != words.id(END_OF_LINE)]
     unknown = float((real == words.id(UNKNOWN)).mean()) if len(real) else 0.0
     if unknown > TOO_MANY_UNKNOWN:
@@ -133,7 +132,7 @@ def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
 
 
 def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = SINGLE_RANK) -> None:
-    """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
+    """Raise if the corpus is too short for the batch, or the batch too small for the ranks."""
     if settings.batch < ranks.size:
         raise NeglmError(
             f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} processes: "

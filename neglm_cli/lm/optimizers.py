@@ -5,7 +5,8 @@
     Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
               rate_t = rate · √(1−β₂^t) / (1−β₁^t)
 
-Kernels compile these functions for float32 numbers, and `reference` calls them with float64 arrays.
+Kernels compile these functions for float32, and `reference` calls them with float64 arrays. What each optimizer
+keeps of past gradients is declared in `settings.parameters`.
 """
 
 import math
@@ -13,12 +14,14 @@ import math
 import numpy as np
 from numba.extending import overload, register_jitable
 
-SGD, ADAGRAD, ADAM = range(3)
-KINDS = {"sgd": SGD, "adagrad": ADAGRAD, "adam": ADAM}
+from neglm_cli.settings.parameters import OPTIMIZERS
+
+SGD, ADAGRAD, ADAM = range(len(OPTIMIZERS))
+KINDS = {name: number for number, name in enumerate(OPTIMIZERS)}
 ONE = np.float32(1)
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
-FORGOTTEN = 300  # steps after which nothing is left of Adam's m: 0.9^300 = 2e-14
+FORGOTTEN = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
 
 
 def sqrt(x):

@@ -1,18 +1,24 @@
-"""The parameters of a model, in the order and form in which files have them."""
+"""The parameters of a model in host memory, with the shapes and initial values that `settings.parameters` declares."""
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.objective.losses import first_bias
 from neglm_cli.objective.random import START, draw, stream, unit
+from neglm_cli.settings import parameters as spec
+from neglm_cli.settings.parameters import ParameterSpec
+from neglm_cli.settings.train_lm import Settings
 from neglm_cli.simd import ROW_UNIT, aligned
 
 ROWS_AT_ONCE = 4096
 
 
 def padded(width: int) -> int:
-    """The length of a row in memory."""
+    """Return the length of a row in memory."""
     return -(-width // ROW_UNIT) * ROW_UNIT
 
 
@@ -22,78 +28,100 @@ class Shape(NamedTuple):
     hidden: int  # H
     layers: int  # L
 
-    def parameters(self, bias: bool) -> int:
-        """The number of parameters of a model whose words have a learned bias, or have none."""
-        gates = sum(4 * self.hidden * (inputs + self.hidden + 1) for inputs in self.inputs)
-        return self.words * (self.embedding + self.hidden + bias) + gates
+    @classmethod
+    def of(cls, words: int, settings: Settings) -> "Shape":
+        return cls(words, settings.embedding, settings.hidden, settings.layers)
 
     @property
     def inputs(self) -> list[int]:
-        """Of each layer."""
+        """Inputs of each layer."""
         return [self.embedding] + [self.hidden] * (self.layers - 1)
 
+    @property
+    def specs(self) -> list[ParameterSpec]:
+        """All parameters of the model."""
+        return spec.parameters(self.layers)
 
-class Layer(NamedTuple):
-    """Columns are the gates i, f, g and o, H of each, one gate behind the other."""
+    @property
+    def tables(self) -> list[str]:
+        """The tables of the model."""
+        return list(dict.fromkeys(each.table for each in self.specs if each.table))
 
-    input: np.ndarray  # float32 (D, 4H); (H, 4H) behind the first layer
-    recurrent: np.ndarray  # float32 (H, 4H)
-    bias: np.ndarray  # float32 (4H,)
+    def size(self, parameter: ParameterSpec) -> tuple[int, ...]:
+        """Return the shape of a parameter's tensor, in numbers."""
+        lengths = {"V": self.words, "D": self.embedding, "H": self.hidden, "4H": 4 * self.hidden}
+        return tuple(lengths[letter] for letter in parameter.shape)
+
+    def columns(self, parameter: ParameterSpec) -> slice | int:
+        """Return the columns of a parameter in its table; a number if its tensor is a vector."""
+        sharing = [each for each in self.specs if each.table == parameter.table]
+        start = sum(math.prod(self.size(each)[1:]) for each in sharing[: sharing.index(parameter)])
+        size = self.size(parameter)
+        return slice(start, start + size[1]) if len(size) > 1 else start
+
+    def width(self, table: str) -> int:
+        """Return the number of values in a table's rows, without padding."""
+        return sum(math.prod(self.size(each)[1:]) for each in self.specs if each.table == table)
+
+    def parameters(self, bias: bool) -> int:
+        """Count the parameters. bias: words have learned biases."""
+        return sum(math.prod(self.size(each)) for each in self.specs if bias or each.name != "output_bias")
 
 
 class Parameters(NamedTuple):
-    """Rows of the two tables are padded with zeros; those of `output` have the word's bias behind the H weights."""
+    """Parameters as they are initialized or loaded, before a device has them."""
 
     shape: Shape
-    embedding: np.ndarray  # float32 (V, padded(D))
-    layers: tuple[Layer, ...]
-    output: np.ndarray  # float32 (V, padded(H + 1))
+    tables: dict[str, np.ndarray]  # float32 (V, padded width) each; see `Shape.columns`
+    dense: dict[str, np.ndarray]  # by name, float32
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Return views of all parameters, by name and in the shapes of files."""
+        shape = self.shape
+        tables = {each.name: self.tables[each.table][:, shape.columns(each)] for each in shape.specs if each.table}
+        return tables | self.dense
 
 
-def table(rows: int, width: int) -> np.ndarray:
+def zero_parameters(shape: Shape) -> Parameters:
+    """Allocate parameters, all 0. Rows of tables take no memory until they are written."""
+    dense = {each.name: np.zeros(shape.size(each), np.float32) for each in shape.specs if not each.table}
+    return Parameters(shape, {table: _zero_table(shape.words, shape.width(table)) for table in shape.tables}, dense)
+
+
+def initial_parameters(shape: Shape, settings: Settings) -> Parameters:
+    """Draw the parameters that a training starts from."""
+    if settings.bias_init is None:
+        settings = replace(settings, bias_init=first_bias(settings.loss, shape.words))
+    made = zero_parameters(shape)
+    tensors, streams, key = made.tensors(), 0, stream(settings.seed, START)
+    for each in shape.specs:
+        if each.constant:
+            value = getattr(settings, each.constant)
+            if value:
+                tensors[each.name][...] = value
+            continue
+        limit = getattr(settings, each.uniform)
+        if limit:
+            _draw_uniform(tensors[each.name], draw(np.array([key]), np.array([streams], np.uint64)), limit)
+        streams += 1
+    return made
+
+
+def _draw_uniform(tensor: np.ndarray, key: np.ndarray, limit: float) -> None:
+    """Fill a tensor with values uniform in [-limit, limit], some rows at a time."""
+    rows = tensor[:, None] if tensor.ndim == 1 else tensor
+    width = rows.shape[1]
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        block = rows[first : first + ROWS_AT_ONCE]
+        bits = draw(key, np.arange(first * width, first * width + block.size, dtype=np.uint64))
+        block[:] = ((np.float32(2) * unit(bits) - np.float32(1)) * np.float32(limit)).reshape(block.shape)
+
+
+def _zero_table(rows: int, width: int) -> np.ndarray:
     try:
         return aligned(rows * padded(width)).reshape(rows, padded(width))
     except (MemoryError, ValueError) as error:
         raise NeglmError(
-            f"a table of {rows:,} words by {width:,} numbers takes {rows * padded(width) * 4:,} bytes of memory, more "
-            "than there are: use a smaller model, or a vocabulary with fewer words"
+            f"a table of {rows:,} words by {width:,} values takes {rows * padded(width) * 4:,} bytes, more memory than "
+            "there is: use a smaller model, or a vocabulary with fewer words"
         ) from error
-
-
-def start(shape: Shape, seed: int, init: float, init_output: float, bias: float) -> Parameters:
-    """Everything even between -init and init; the output table between -init_output and init_output."""
-    key = stream(seed, START)
-    tensors = iter(range(1 << 30))
-
-    def next_key() -> np.ndarray:
-        return draw(np.array([key]), np.array([next(tensors)], np.uint64))
-
-    def even(place: np.ndarray, first: int, count: int, most: float) -> np.ndarray:
-        bits = draw(place, np.arange(first, first + count, dtype=np.uint64))
-        return (np.float32(2) * unit(bits) - np.float32(1)) * np.float32(most)
-
-    def weights(*dimensions: int) -> np.ndarray:
-        return even(next_key(), 0, int(np.prod(dimensions)), init).reshape(dimensions)
-
-    def rows(width: int, room: int, most: float) -> np.ndarray:
-        place = next_key()
-        result = table(shape.words, room)
-        for first in range(0, shape.words if most else 0, ROWS_AT_ONCE):
-            count = min(ROWS_AT_ONCE, shape.words - first)
-            values = even(place, first * width, count * width, most)
-            result[first : first + count, :width] = values.reshape(count, width)
-        return result
-
-    embedding = rows(shape.embedding, shape.embedding, init)
-    output = rows(shape.hidden, shape.hidden + 1, init_output)
-    if bias:  # else the rows stay untouched, and take no memory yet
-        output[:, shape.hidden] = bias
-    layers = tuple(
-        Layer(
-            weights(shape.hidden if layer else shape.embedding, 4 * shape.hidden),
-            weights(shape.hidden, 4 * shape.hidden),
-            weights(4 * shape.hidden),
-        )
-        for layer in range(shape.layers)
-    )
-    return Parameters(shape, embedding, layers, output)

@@ -19,24 +19,24 @@ from neglm_cli.objective.random import draw
 
 @dataclass
 class Model:
-    """Parameters, or gradients or moments of them."""
+    """Parameters, their gradients, or their optimizer state; fields as in `settings.parameters`."""
 
     embedding: np.ndarray  # (V, D)
-    w: list[np.ndarray]  # (D, 4H), then (H, 4H): gates i, f, g, o
-    u: list[np.ndarray]  # (H, 4H)
-    b: list[np.ndarray]  # (4H,)
+    w_ih: list[np.ndarray]  # by layer: (D, 4H), then (H, 4H); gates i, f, g, o
+    w_hh: list[np.ndarray]  # (H, 4H)
+    bias: list[np.ndarray]  # (4H,)
     output: np.ndarray  # (V, H)
-    bias: np.ndarray  # (V,)
+    output_bias: np.ndarray  # (V,)
 
     def arrays(self) -> list[np.ndarray]:
-        return [self.embedding, *self.w, *self.u, *self.b, self.output, self.bias]
+        return [self.embedding, *self.w_ih, *self.w_hh, *self.bias, self.output, self.output_bias]
 
     def like(self) -> "Model":
-        """Zeros of the same shapes."""
+        """Return zeros of the same shapes."""
         zeros = [np.zeros_like(array) for array in self.arrays()]
-        layers = len(self.w)
-        w, u, b = (zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3))
-        return Model(zeros[0], w, u, b, zeros[-2], zeros[-1])
+        layers = len(self.w_ih)
+        w_ih, w_hh, bias = (zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3))
+        return Model(zeros[0], w_ih, w_hh, bias, zeros[-2], zeros[-1])
 
 
 class StepActivations(NamedTuple):
@@ -79,13 +79,13 @@ def forward(
     batch, steps = inputs.shape
     x = model.embedding[inputs] * (masks[0] if masks else 1)
     activations = Activations(x, [], list(h), list(c))
-    for layer, (w, u, b) in enumerate(zip(model.w, model.u, model.b, strict=True)):
+    for layer, (w_ih, w_hh, bias) in enumerate(zip(model.w_ih, model.w_hh, model.bias, strict=True)):
         of_layer = []
-        outputs = np.empty((batch, steps, u.shape[0]))
+        outputs = np.empty((batch, steps, w_hh.shape[0]))
         for t in range(steps):
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
             h_before, c_before = activations.h[layer] * mask, activations.c[layer] * mask
-            z_i, z_f, z_g, z_o = np.split(x[:, t] @ w + h_before @ u + b, 4, axis=1)
+            z_i, z_f, z_g, z_o = np.split(x[:, t] @ w_ih + h_before @ w_hh + bias, 4, axis=1)
             i, f, g, o, c_after, h_after = cell_forward(z_i, z_f, z_g, z_o, c_before)
             of_layer.append(StepActivations(x[:, t], h_before, c_before, (i, f, g, o)))
             activations.h[layer], activations.c[layer] = h_after, c_after
@@ -102,20 +102,20 @@ def backward(
 ) -> None:  # fmt: skip
     """Compute the gradients of all parameters except the output table, from that of y."""
     d_out = d_y * (masks[-1] if masks else 1)
-    for layer in reversed(range(len(model.w))):
-        d_x = np.zeros((*inputs.shape, model.w[layer].shape[0]))
+    for layer in reversed(range(len(model.w_ih))):
+        d_x = np.zeros((*inputs.shape, model.w_ih[layer].shape[0]))
         d_h = np.zeros_like(activations.h[layer])
         d_c = np.zeros_like(d_h)
         for t in reversed(range(inputs.shape[1])):
             x, h, c, (i, f, g, o) = activations.steps[layer][t]
             *d_gates, d_c = cell_backward(i, f, g, o, c, d_h + d_out[:, t], d_c)
             d_z = np.hstack(d_gates)
-            gradient.w[layer] += x.T @ d_z
-            gradient.u[layer] += h.T @ d_z
-            gradient.b[layer] += d_z.sum(axis=0)
-            d_x[:, t] = d_z @ model.w[layer].T
+            gradient.w_ih[layer] += x.T @ d_z
+            gradient.w_hh[layer] += h.T @ d_z
+            gradient.bias[layer] += d_z.sum(axis=0)
+            d_x[:, t] = d_z @ model.w_ih[layer].T
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
-            d_h, d_c = mask * (d_z @ model.u[layer].T), mask * d_c
+            d_h, d_c = mask * (d_z @ model.w_hh[layer].T), mask * d_c
         d_out = d_x * (masks[layer] if masks else 1)
     np.add.at(gradient.embedding, inputs, d_out)
 
@@ -128,17 +128,17 @@ def sampled_loss(
     words = np.concatenate([targets[..., None], noise], axis=2)
     truth = np.zeros(words.shape)
     truth[..., 0] = 1
-    scores = np.einsum("btkh,bth->btk", model.output[words], y) + offsets[words] + biased * model.bias[words]
+    scores = np.einsum("btkh,bth->btk", model.output[words], y) + offsets[words] + biased * model.output_bias[words]
     loss = (np.logaddexp(0, scores) - truth * scores).sum()
     d_scores = scale * (sigmoid(scores) - truth)
     np.add.at(gradient.output, words, d_scores[..., None] * y[:, :, None, :])
-    np.add.at(gradient.bias, words, biased * d_scores)
+    np.add.at(gradient.output_bias, words, biased * d_scores)
     return float(loss), np.einsum("btk,btkh->bth", d_scores, model.output[words])
 
 
 def logits(model: Model, y: np.ndarray, offsets: np.ndarray, biased: bool) -> np.ndarray:
     """The scores of all words: (B, T, V)."""
-    return y @ model.output.T + offsets + biased * model.bias
+    return y @ model.output.T + offsets + biased * model.output_bias
 
 
 def log_sum_exp(scores: np.ndarray) -> np.ndarray:
@@ -150,12 +150,12 @@ def softmax_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, scale: float, gradient: Model
 ) -> tuple[float, np.ndarray]:
     """The cross-entropy over all words, summed over words, and `scale` times its gradient by y."""
-    scores = logits(model, y, np.zeros(len(model.bias)), True)
+    scores = logits(model, y, np.zeros(len(model.output_bias)), True)
     log_z = log_sum_exp(scores)
-    truth = np.eye(len(model.bias))[targets]
+    truth = np.eye(len(model.output_bias))[targets]
     d_scores = scale * (np.exp(scores - log_z[..., None]) - truth)
     gradient.output += np.einsum("btv,bth->vh", d_scores, y)
-    gradient.bias += d_scores.sum(axis=(0, 1))
+    gradient.output_bias += d_scores.sum(axis=(0, 1))
     return float((log_z - (scores * truth).sum(axis=-1)).sum()), d_scores @ model.output
 
 

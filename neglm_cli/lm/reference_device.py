@@ -1,32 +1,30 @@
 """The reference as a device, with which tests compare all others. For small models: it copies whole tables."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.device import Finished, Minibatch, Scores, State, StepOutput, StepResult, Tensors
-from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.parameters import Parameters
+from neglm_cli.lm.tensors import optimizer_arrays, row_steps
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, ParameterSpec, parameters
 from neglm_cli.settings.train_lm import Settings
 
 
 class ReferenceDevice:
     def __init__(self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int) -> None:
-        self.shape = shape = parameters.shape
+        self.shape = parameters.shape
         self.settings = settings
         self._counts = counts
         self._end_of_line = end_of_line
         self._noise = probabilities(counts, settings.noise_alpha)
         self._biased = LOSSES[settings.loss].bias
-        layers = parameters.layers
-        w, u, b = ([getattr(layer, part).astype(np.float64) for layer in layers] for part in Layer._fields)
-        embedding, output = (table.astype(np.float64) for table in (parameters.embedding, parameters.output))
-        self.model = reference.Model(
-            embedding[:, : shape.embedding], w, u, b, output[:, : shape.hidden], output[:, shape.hidden]
-        )
+        self.model = model_of(parameters.tensors(), self.shape.layers)
 
     def prepare_training(self) -> None:
         settings, shape = self.settings, self.shape
@@ -79,28 +77,23 @@ class ReferenceDevice:
         """Do nothing: the reference skips no updates."""
 
     def parameters(self) -> Tensors:
-        return _named("", self.model)
+        return _to_tensors(self.model)
 
     def state(self) -> Tensors:
         step = self.optimizer.steps if self.settings.exact else 0
-        tensors: Tensors = {
-            "hidden": np.stack(self.h),
-            "cell": np.stack(self.c),
-            "moved": np.full((2, self.shape.words if self.settings.moments > 1 else 1), step, np.int32),
-        }
-        for number, moments in enumerate(self._moments()):
-            tensors |= _named(f"moment.{number}.", moments)
+        tensors = row_steps(
+            self.shape, self.settings, np.full((len(self.shape.tables), self.shape.words), step, np.int32)
+        )
+        tensors |= {HIDDEN_STATE: np.stack(self.h), CELL_STATE: np.stack(self.c)}
+        for prefix, kept in optimizer_arrays(self.settings, self.optimizer).items():
+            tensors |= _to_tensors(kept, prefix)
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        for prefix, model in [("", self.model), *((f"moment.{n}.", m) for n, m in enumerate(self._moments()))]:
+        for prefix, model in ({"": self.model} | optimizer_arrays(self.settings, self.optimizer)).items():
             for array, value in zip(model.arrays(), model_of(tensors, self.shape.layers, prefix).arrays(), strict=True):
                 array[:] = value
-        self.h, self.c = (list(tensors[name].astype(np.float64)) for name in ("hidden", "cell"))
-
-    def _moments(self) -> list[reference.Model]:
-        """Those that the optimizer keeps."""
-        return [self.optimizer.exp_avg_sq, self.optimizer.exp_avg][: self.settings.moments]
+        self.h, self.c = (list(tensors[name].astype(np.float64)) for name in (HIDDEN_STATE, CELL_STATE))
 
     def close(self) -> None:
         pass
@@ -161,21 +154,23 @@ def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np
     return np.broadcast_to(words, (*minibatch.inputs.shape, settings.k))
 
 
-def _named(prefix: str, model: reference.Model) -> Tensors:
-    tensors: Tensors = {f"{prefix}embedding": model.embedding, f"{prefix}output": model.output}
-    tensors[f"{prefix}output_bias"] = model.bias
-    for layer, parts in enumerate(zip(model.w, model.u, model.b, strict=True)):
-        tensors |= {f"{prefix}lstm.{layer}.{part}": array for part, array in zip(Layer._fields, parts, strict=True)}
-    return tensors
+def _to_tensors(model: reference.Model, prefix: str = "") -> Tensors:
+    """Return a model, or arrays like it, as tensors of a file."""
+    return {prefix + spec.name: _array(model, spec) for spec in parameters(len(model.w_ih))}
 
 
 def model_of(tensors: Mapping[str, np.ndarray], layers: int, prefix: str = "") -> reference.Model:
-    """Tensors of a device as the reference has them."""
-    w, u, b = (
-        [tensors[f"{prefix}lstm.{layer}.{part}"].astype(np.float64) for layer in range(layers)]
-        for part in Layer._fields
-    )
-    embedding, output, bias = (
-        tensors[f"{prefix}{name}"].astype(np.float64) for name in ("embedding", "output", "output_bias")
-    )
-    return reference.Model(embedding, w, u, b, output, bias)
+    """Convert the tensors of a file or of a device to a model in float64."""
+    found: dict[str, Any] = {}
+    for spec in parameters(layers):
+        values = tensors[prefix + spec.name].astype(np.float64)
+        if spec.table:
+            found[spec.name] = values
+        else:
+            found.setdefault(spec.array, []).append(values)
+    return reference.Model(**found)
+
+
+def _array(model: reference.Model, spec: ParameterSpec) -> np.ndarray:
+    array: np.ndarray = getattr(model, spec.name) if spec.table else getattr(model, spec.array)[spec.layer]
+    return array

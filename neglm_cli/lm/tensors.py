@@ -1,28 +1,54 @@
-"""Tables on their way to a file."""
+"""The tensors of files, as devices make and take them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.device import Tensors
+from neglm_cli.lm.parameters import Shape
+from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
+from neglm_cli.settings.train_lm import Settings
 
 ROWS_AT_ONCE = 4096
 
 
-class Rows:
-    """A table without the padding of its rows, which is written some rows at a time: it is never copied as a whole."""
+class TableColumns:
+    """Columns of a table, written to a file some rows at a time: the table is never copied as a whole."""
 
-    def __init__(self, table: np.ndarray, width: int) -> None:
-        self.shape = (len(table), width)
+    def __init__(self, table: np.ndarray, columns: slice) -> None:
+        self.shape = (len(table), columns.stop - columns.start)
         self.dtype = table.dtype
-        self._table = table
+        self._table, self._columns = table, columns
 
     def blocks(self) -> Iterator[np.ndarray]:
-        width = self.shape[1]
         for first in range(0, len(self._table), ROWS_AT_ONCE):
-            yield np.ascontiguousarray(self._table[first : first + ROWS_AT_ONCE, :width])
+            yield np.ascontiguousarray(self._table[first : first + ROWS_AT_ONCE, self._columns])
 
 
 def whole(tensors: Tensors) -> dict[str, np.ndarray]:
-    """As arrays in memory, which is for small models."""
+    """Return tensors as arrays in memory, for small models."""
     return {name: t if isinstance(t, np.ndarray) else np.concatenate(list(t.blocks())) for name, t in tensors.items()}
+
+
+def optimizer_arrays(settings: Settings, state: Any) -> dict[str, Any]:
+    """Return the arrays that the optimizer keeps for each parameter, by the prefix of their tensors in files.
+
+    state: a backend's optimizer state, with a `Weights` in each of the fields that `StateSpec.array` names.
+    """
+    return {f"{each.name}.": getattr(state, each.array) for each in OPTIMIZERS[settings.optimizer].state}
+
+
+def row_steps(shape: Shape, settings: Settings, last_update_step: np.ndarray) -> Tensors:
+    """Return the tensors of `last_update_step`, int32, one table's rows after the other's; none without it."""
+    if not OPTIMIZERS[settings.optimizer].row_steps:
+        return {}
+    steps = last_update_step.reshape(len(shape.tables), -1)
+    return {f"{LAST_UPDATE_STEP}.{table}": steps[number] for number, table in enumerate(shape.tables)}
+
+
+def stacked_row_steps(shape: Shape, settings: Settings, tensors: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Return `last_update_step`, int32 (tables, V), from the tensors of a file; None without it."""
+    if not OPTIMIZERS[settings.optimizer].row_steps:
+        return None
+    return np.stack([tensors[f"{LAST_UPDATE_STEP}.{table}"] for table in shape.tables])

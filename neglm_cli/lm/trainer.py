@@ -125,7 +125,7 @@ class Trainer:
         progress.minibatch += 1
         progress.step += 1
         progress.words += result.words
-        progress.loss += result.loss
+        progress.loss_sum += result.loss
         progress.loss_words += result.words
         return result
 
@@ -167,14 +167,14 @@ class Trainer:
         if perplexity is not None and not math.isfinite(perplexity):
             raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")
         words = progress.loss_words
-        loss = progress.loss / max(words, 1)
+        loss = progress.loss_sum / max(words, 1)
         best = perplexity is not None and perplexity < progress.best
-        progress.losses.append(loss)
+        progress.epoch_losses.append(loss)
         if perplexity is not None:
-            progress.validations.append(perplexity)
-        progress.epoch, progress.minibatch, progress.loss, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
+            progress.valid_perplexities.append(perplexity)
+        progress.epoch, progress.minibatch, progress.loss_sum, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
         return EpochEnd(progress.epoch, loss, words, perplexity, best)
 
     def _out_of_patience(self) -> bool:
-        patience, found = self._settings.patience, self.progress.validations
+        patience, found = self._settings.patience, self.progress.valid_perplexities
         return bool(patience and found and len(found) - self.progress.best_epoch >= patience)

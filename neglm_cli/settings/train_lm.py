@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
+from neglm_cli.settings.parameters import OPTIMIZERS
 
 TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
 DROPOUT_UNITS = 1 << 16
 LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
 MOST_ALPHA = 10
-MOMENTS = {"sgd": 0, "adagrad": 1, "adam": 2}  # values that each optimizer keeps for each parameter
 RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # learning rates where none is given
 
 
@@ -85,7 +85,7 @@ class Settings:
         panel=TRAINING, least=1, most=1_000_000, note="the paper's",
     )  # fmt: skip
     optimizer: str = setting(
-        "sgd", "Optimizer.", panel=TRAINING, metavar="sgd|adagrad|adam", choices=tuple(MOMENTS), note="the paper's",
+        "sgd", "Optimizer.", panel=TRAINING, metavar="sgd|adagrad|adam", choices=tuple(OPTIMIZERS), note="the paper's",
         presets={"1b": "adam"},
     )  # fmt: skip
     adam: str = setting(
@@ -132,11 +132,6 @@ class Settings:
 
     def stored(self) -> dict[str, Any]:
         return asdict(self)
-
-    @property
-    def moments(self) -> int:
-        """Values that the optimizer keeps for each parameter: none, exp_avg_sq, or exp_avg, too."""
-        return MOMENTS[self.optimizer]
 
     @property
     def mode(self) -> int:

@@ -6,7 +6,6 @@ Files are read once, so that the checksum is verified on the bytes in use.
 
 import fcntl
 import json
-import math
 import os
 import re
 import sys
@@ -22,20 +21,18 @@ import xxhash
 
 from neglm_cli import __version__
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.store import wording
+from neglm_cli.store import version1, wording
 from neglm_cli.store.atomic import is_same_file
+from neglm_cli.store.entry import SAFETENSORS_DTYPE, Entry, parse_entry, size_of
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.progress import track
-from neglm_cli.store.rules import SchemaError, UnknownNameError, quoted
+from neglm_cli.store.rules import SchemaError, UnknownNameError
 from neglm_cli.store.schema import COMMON_FIELDS, FORMAT_VERSION, KINDS, MAX_HEADER_SIZE, Tensor, tensors_of
 from neglm_cli.store.validation import Fields, check_contents, check_shapes, parse_fields, parse_json
 
-SAFETENSORS_DTYPE = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32"}
-NUMPY_DTYPE = {theirs: ours for ours, theirs in SAFETENSORS_DTYPE.items()}
 NO_CHECKSUM = "0" * 32
 CHECKSUM_MARK = b'"checksum":"'  # cannot occur inside a JSON string, where quotes are escaped
 CHECKSUM = re.compile(rb'"checksum"\s*:\s*"([0-9a-f]{32})"')
-MAX_DIMENSIONS = 3
 HEADER_RESERVE = 256  # bytes added to twice the initial header, as numbers in it may grow
 READ_SIZE = 8 << 20
 
@@ -255,19 +252,6 @@ def _to_text(value: Any, type_: str) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True) if type_ == "JSON" else str(value)
 
 
-class Entry(NamedTuple):
-    """A tensor's entry in the header."""
-
-    dtype: str  # in NumPy
-    shape: tuple[int, ...]
-    start: int  # offset in the data
-    end: int
-
-    def view(self, data: np.ndarray) -> np.ndarray:
-        """Return a view of the tensor in the data, or a copy if it is not aligned."""
-        return np.require(data[self.start : self.end].view(self.dtype).reshape(self.shape), requirements="A")
-
-
 class Header(NamedTuple):
     raw: bytes  # all bytes before the data
     kind: str
@@ -286,14 +270,19 @@ def _read_header(file: BinaryIO, name: str, *kinds: str) -> Header:
         metadata = parsed.pop("__metadata__", None)
     except (ValueError, AttributeError) as error:
         raise NeglmError(f"{name} is damaged: its header is unreadable; make it again") from error
-    kind = _kind(metadata, name, *kinds)
+    version = _version(metadata, name)
     try:
+        if version == version1.VERSION:
+            metadata = version1.translate_metadata(metadata)
+        kind = _kind(metadata, name, *kinds)
         fields = parse_fields(metadata, KINDS[kind])
-        entries = {key: _entry(key, described) for key, described in parsed.items()}
-        expected = len(raw) + _data_size(entries)
+        entries = {key: parse_entry(key, described) for key, described in parsed.items()}
+        expected = len(raw) + size_of(entries)
         if size != expected:
-            what = "is cut short" if size < expected else "has bytes behind its end"
+            what = "is cut short" if size < expected else "has bytes after its end"
             raise NeglmError(f"{name} {what} ({size:,} bytes of {expected:,}); make it again")
+        if version == version1.VERSION:
+            entries = version1.translate_tensors(entries, metadata)
         lengths = check_shapes(KINDS[kind], fields, {key: (e.dtype, e.shape) for key, e in entries.items()})
     except SchemaError as error:
         raise _damaged_error(name, error) from error
@@ -318,45 +307,29 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
     return file.read(8 + size)
 
 
-def _kind(metadata: Any, name: str, *kinds: str) -> str:
-    """Return the kind of a file. Raise if its format version is unknown, or its kind not among `kinds`, if given."""
+def _version(metadata: Any, name: str) -> str | None:
+    """Return the format version of a file. Raise if it is not neglm's, or newer than this neglm."""
     if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
         raise NeglmError(f"{name} is a safetensors file, but not one of neglm's")
-    version, kind = metadata.get("format_version"), metadata.get("kind")
-    if isinstance(version, str) and re.fullmatch("[1-9][0-9]{0,8}", version) and int(version) > FORMAT_VERSION:
+    version = metadata.get("format_version")
+    if not isinstance(version, str) or not re.fullmatch("[1-9][0-9]{0,8}", version):
+        return None
+    if int(version) > FORMAT_VERSION:
         raise NeglmError(
             f"{name} has format version {version} and this neglm reads up to {FORMAT_VERSION}: "
             f"it was written by neglm {str(metadata.get('tool_version'))[:40]}; upgrade neglm"
         )
+    return version
+
+
+def _kind(metadata: dict[str, Any], name: str, *kinds: str) -> str:
+    """Return the kind of a file. Raise if it is unknown, or not among `kinds`, if given."""
+    kind = metadata.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise _damaged_error(name, SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's"))
+        raise SchemaError(f"its kind is {json.dumps(kind)[:40]}, which is none of neglm's")
     if kinds and kind not in kinds:
         raise NeglmError(wording.wrong_kind(name, kind, kinds))
     return kind
-
-
-def _entry(name: str, described: Any) -> Entry:
-    """Parse a tensor's entry, and check that its size matches its shape."""
-    try:
-        dtype, shape, (start, end) = NUMPY_DTYPE[described["dtype"]], described["shape"], described["data_offsets"]
-        numbers = [*shape, start, end]
-    except (KeyError, TypeError, ValueError) as error:
-        raise SchemaError(f"tensor {quoted(name)} is missing or of the wrong type") from error
-    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or len(shape) > MAX_DIMENSIONS:
-        raise SchemaError(f"tensor {quoted(name)} has no shape or place in the file")
-    if end - start != math.prod(shape) * np.dtype(dtype).itemsize:
-        raise SchemaError(f"tensor {quoted(name)} has another size than its shape")
-    return Entry(dtype, tuple(shape), start, end)
-
-
-def _data_size(entries: Mapping[str, Entry]) -> int:
-    """Return the size of the data. Raise if there are gaps between tensors."""
-    end = 0
-    for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.end)):
-        if entry.start != end:
-            raise SchemaError("its tensors do not follow each other")
-        end = entry.end
-    return end
 
 
 def _damaged_error(name: str, problem: SchemaError) -> NeglmError:

@@ -52,10 +52,10 @@ PROGRESS = Object(
         "minibatch": Integer(),
         "step": Integer(),
         "words": Integer(),
-        "loss": Number(),
+        "loss_sum": Number(),
         "loss_words": Integer(),
-        "losses": Items(Number()),
-        "validations": Items(Number(0)),
+        "epoch_losses": Items(Number()),
+        "valid_perplexities": Items(Number(0)),
     },
     complete=False,
 )

@@ -3,24 +3,28 @@
 The reader validates files against these tables, and `neglm-format(5)` is generated from them.
 """
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from itertools import product
 from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from neglm_cli.settings.train_lm import MOMENTS
+import numpy as np
+
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, OPTIMIZERS, PARAMETERS, TABLES
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # files of version 1 are read, too: see `version1`
 MAX_HEADER_SIZE = 16 << 20  # bytes: enough for about 100,000 corpus files
 MAX_FLOAT = 3.4028234663852886e38  # float32
 MAX_WEIGHT = 1e15  # of a language model: sums of products over a layer do not overflow
 
 
 class Tensor(NamedTuple):
-    """A tensor. {layers} in a name stands for several: 0, 1, … up to the number in that metadata field."""
+    """A tensor. A name with a placeholder of PLACEHOLDERS stands for several."""
 
     name: str
     dtype: str  # in NumPy
@@ -60,18 +64,30 @@ class Kind(NamedTuple):
 
 DIMENSIONS = {
     "V": "number of words in the vocabulary",
-    "N": "number of words in the corpus, with one end of line per line",
-    "W": "length of all the vocabulary's words together, in bytes",
+    "N": "number of words in the corpus, including `<eos>` of each line",
+    "W": "total length of the vocabulary's words in bytes",
     "C": "number of contexts",
-    "X": "length of all the contexts' words together, in bytes",
+    "X": "total length of the contexts' words in bytes",
     "D": "number of dimensions of a vector",
     "H": "number of hidden units of a layer",
     "I": "number of inputs of a layer: D for the first one, H for the others",
     "L": "number of layers",
     "B": "rows of a minibatch",
-    "M": "V for the optimizer Adam; 1 for others",
 }
 NONZERO_DIMENSIONS = "VDHLB"  # at least 1
+EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
+
+PLACEHOLDERS = {
+    "layer": "number of a layer, from 0 to `layers` - 1",
+    "state": "value that the optimizer keeps for each parameter: "
+    + "; ".join(
+        f"for `{optimizer}` " + (" and ".join(f"`{each.name}`" for each in spec.state) or "none")
+        for optimizer, spec in OPTIMIZERS.items()
+    ),
+    "table": f"table whose rows are updated one by one: {' and '.join(f'`{table}`' for table in TABLES)} for "
+    + " and ".join(f"`{optimizer}`" for optimizer, spec in OPTIMIZERS.items() if spec.row_steps)
+    + ", none for other optimizers",
+}
 
 HEXADECIMAL = Text("[0-9a-f]{32}", "32 hexadecimal digits")
 FILES = Items(Object({"path": OrNull(FilePath()), "size": Integer(), "fingerprint": HEXADECIMAL}))
@@ -80,47 +96,50 @@ COMMON_FIELDS = (
     Field("checksum", HEXADECIMAL, "32 hexadecimal digits; see CHECKSUM"),
     Field("format", Choice(("neglm",)), "always `neglm`"),
     Field("format_version", Integer(1), f"{FORMAT_VERSION}; a reader refuses a file with a higher number"),
-    Field("kind", Text(), "what the file is: one of the kinds below"),
+    Field("kind", Text(), "kind of the file: one of those below"),
     Field("tool_version", Text(), "version of neglm that wrote the file"),
 )
 
 CORPUS = Field(
     "corpus",
     FILES,
-    "list of the files it was counted from, in order, each an object with `path` (relative to this file's "
+    "list of the corpus files, in order, each an object with `path` (relative to this file's "
     "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
 WORDS_OF_TEXT = WordList("words", "offsets", "counts", of_text=True)
 WORDS = (
-    Tensor("words", "uint8", ("W",), "the bytes of all words, one after the other, nothing between them"),
+    Tensor("words", "uint8", ("W",), "bytes of all words, concatenated"),
     Tensor("offsets", "int64", ("V+1",), "word i is words[offsets[i]:offsets[i+1]]"),
 )
-PARAMETERS = tuple(
-    Tensor(name, "float32", shape, meaning, MAX_WEIGHT)
-    for name, shape, meaning in (
-        ("embedding", ("V", "D"), "the vector of each word as an input"),
-        ("lstm.{layers}.input", ("I", "4H"), "weights of the layer's input; columns are gates i, f, g, o"),
-        ("lstm.{layers}.recurrent", ("H", "4H"), "weights of the layer's last output h"),
-        ("lstm.{layers}.bias", ("4H",), "biases of the gates, one each"),
-        ("output", ("V", "H"), "the vector of each word as an output"),
-        ("output_bias", ("V",), "the bias of each word; 0 for losses without"),
-    )
+MODEL_TENSORS = (
+    *WORDS,
+    Tensor("counts", "int64", ("V",), "count of each word, from which noise probabilities follow"),
+    *(Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT) for spec in PARAMETERS),
+)
+CHECKPOINT_TENSORS = (
+    *(
+        Tensor(f"{{state}}.{spec.name}", "float32", spec.shape, f"optimizer state of `{spec.name}`")
+        for spec in PARAMETERS
+    ),
+    Tensor(f"{LAST_UPDATE_STEP}.{{table}}", "int32", ("V",), "step of the last update of each row; see TRAINING"),
+    Tensor(HIDDEN_STATE, "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", MAX_WEIGHT),
+    Tensor(CELL_STATE, "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
 )
 MODEL_FIELDS = (
     Field("arguments", Object(options.TRAIN_LM, complete=False),
-          "object with the options of the training, as neglm-train-lm(1) has them; none need be there, and those that "
-          "other fields or tensors say, too, say the same"),
+          "object with the options of the training, as in neglm-train-lm(1); all are optional, and must agree with "
+          "other fields and with the shapes of tensors"),
     CORPUS,
-    Field("validation", FILES, "like `corpus`: the text that it was validated on, an empty list for none"),
+    Field("validation", FILES, "like `corpus`: the validation text, an empty list for none"),
     Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; see PROBABILITIES"),
-    Field("k", options.K, "noise words per word, at least 1; `softmax` has none, and any number"),
+    Field("k", options.K, "noise words per word, at least 1; ignored for `softmax`"),
     Field("noise_alpha", options.ALPHA, "α: noise words were drawn in proportion to counts to the power of α"),
     Field("log_z", options.LOG_Z, "the constant log Z of training scores; 0 for `neg` and `softmax`"),
     Field("layers", options.LAYERS, "layers of the LSTM"),
-    Field("reset_at_eos", Flag(), "`true` if every line begins with no state, in training and at test time (see "
-          "NETWORK); may be missing, and is then `false` unless `arguments` says otherwise", False),
-    Field("progress", options.PROGRESS, "object with how far the training is, which may be empty: see PROGRESS"),
+    Field("reset_at_eos", Flag(), "`true` if every line starts from a zero state, in training and at test time (see "
+          "NETWORK); if missing, the value in `arguments`, or `false`", False),
+    Field("progress", options.PROGRESS, "object with the progress of the training, which may be empty; see PROGRESS"),
 )  # fmt: skip
 MODEL_REDUNDANT_OPTIONS = {
     "loss": "loss",
@@ -136,7 +155,7 @@ MODEL_REDUNDANT_OPTIONS = {
 KINDS = {
     "vocabulary": Kind(
         "words with their counts, the most frequent first; words of equal count in the order of their bytes. "
-        "A word's place in that order is its id. `<unk>` and `<eos>` are always among them",
+        "A word's index in that order is its id. `<unk>` and `<eos>` are always among them",
         (
             *WORDS,
             Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
@@ -146,14 +165,10 @@ KINDS = {
             CORPUS,
             Field("lines", Integer(), "lines of the corpus"),
             Field("tokens", Integer(), "words of the corpus, without ends of line"),
-            Field("distinct", Integer(), "different words of the corpus"),
-            Field("cut_words", Integer(), "different words that were left out; their counts went to `<unk>`"),
-            Field("cut_tokens", Integer(), "how often they occur in all"),
-            Field(
-                "unknown_in_text",
-                Integer(),
-                "how often the text itself has `<unk>`, whose count in `counts` is at least 1 all the same",
-            ),
+            Field("distinct_words", Integer(), "distinct words of the corpus"),
+            Field("oov_words", Integer(), "distinct words that were left out; their counts were added to `<unk>`"),
+            Field("oov_tokens", Integer(), "occurrences of these words"),
+            Field("unk_tokens", Integer(), "occurrences of `<unk>` in the corpus itself"),
         ),
         (WORDS_OF_TEXT,),
     ),
@@ -169,7 +184,7 @@ KINDS = {
             ),
             Field("lines", Integer(), "lines of the corpus"),
             Field(
-                "modified",
+                "mtimes_ns",
                 Items(Integer(-MAX_INTEGER)),
                 "list of the files' modification times in nanoseconds, in order",
             ),
@@ -177,8 +192,8 @@ KINDS = {
     ),
     "vectors": Kind(
         "word vectors and context vectors, as `neglm embed` trains them. Trained on text, words and contexts are the "
-        "same; trained on pairs, words are what stands left and contexts what stands right. Vectors that came from "
-        "elsewhere have no contexts (C = 0)",
+        "same; trained on pairs, words are on the left and contexts on the right. Imported vectors may have no "
+        "contexts (C = 0)",
         (
             *WORDS,
             Tensor("counts", "int64", ("V",), "how often each word occurs"),
@@ -186,13 +201,13 @@ KINDS = {
             Tensor("context_words", "uint8", ("X",), "like `words`, for the contexts"),
             Tensor("context_offsets", "int64", ("C+1",), "like `offsets`, for the contexts"),
             Tensor("context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"),
-            Tensor("contexts", "float32", ("C", "D"), "the vector of each context"),
+            Tensor("context_vectors", "float32", ("C", "D"), "the vector of each context"),
         ),
         (
             Field(
                 "arguments",
                 Object(options.EMBED, complete=False),
-                "object with all options of the training; empty if it was not neglm's",
+                "object with all options of the training; empty for imported vectors",
             ),
             CORPUS,
             Field(
@@ -211,7 +226,7 @@ KINDS = {
                 "progress",
                 options.DONE,
                 "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --exact; both "
-                "0 if it was not neglm's",
+                "0 for imported vectors",
             ),
         ),
         (
@@ -221,62 +236,62 @@ KINDS = {
         {"size": "D", "k": "k", "noise_alpha": "noise_alpha", "objective": "objective"},
     ),
     "language model": Kind(
-        "a language model, as `neglm train-lm` trains it: word vectors, an LSTM whose gates are input, forget, new "
-        "value and output, and an output table. The vocabulary is in it",
-        (
-            *WORDS,
-            Tensor("counts", "int64", ("V",), "how often each word occurs; the probabilities of noise words"),
-            *PARAMETERS,
-        ),
+        "a language model, as `neglm train-lm` trains it: a vocabulary with counts, an embedding, LSTM layers with "
+        "input, forget, cell and output gates, and an output table",
+        MODEL_TENSORS,
         MODEL_FIELDS,
         (WORDS_OF_TEXT,),
         MODEL_REDUNDANT_OPTIONS,
     ),
-    "training state": Kind(
-        "a language model whose training is not finished, with all that is needed to go on with it",
-        (
-            *WORDS,
-            Tensor("counts", "int64", ("V",), "how often each word occurs; the probabilities of noise words"),
-            *PARAMETERS,
-            *(
-                tensor._replace(
-                    name=f"moment.{{moments}}.{tensor.name}", meaning=f"moments of `{tensor.name}`", limit=MAX_FLOAT
-                )
-                for tensor in PARAMETERS
-            ),
-            Tensor(
-                "hidden", "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", MAX_WEIGHT
-            ),
-            Tensor("cell", "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
-            Tensor(
-                "moved",
-                "int32",
-                ("2", "M"),
-                "steps at which Adam last updated rows of `embedding` and `output`",
-            ),
-        ),
+    "checkpoint": Kind(
+        "a language model whose training is not finished, with everything needed to resume it",
+        (*MODEL_TENSORS, *CHECKPOINT_TENSORS),
         (
             *MODEL_FIELDS,
             Field(
-                "moments",
-                Integer(0, max(MOMENTS.values())),
-                "of gradients: 0 for SGD; 1, squares, for Adagrad; 2, squares and means, for Adam",
+                "optimizer",
+                Choice(tuple(OPTIMIZERS)),
+                f"one of {', '.join(f'`{o}`' for o in OPTIMIZERS)}; see TRAINING",
             ),
         ),
         (WORDS_OF_TEXT,),
-        MODEL_REDUNDANT_OPTIONS | {"batch": "B"},
+        MODEL_REDUNDANT_OPTIONS | {"optimizer": "optimizer", "batch": "B"},
     ),
 }
 
 
 def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
-    """Return all tensors of a file with these fields, with numbered names expanded."""
+    """Return all tensors of a file with these fields, with placeholders in names filled in."""
     found = []
     for tensor in kind.tensors:
-        numbered = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
-        for numbers in product(*(range(fields[name]) for name in numbered)):
-            given = dict(zip(numbered, numbers, strict=True))
-            inputs = "D" if given.get("layers") == 0 else "H"
+        placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
+        for values in product(*(_values(name, fields) for name in placeholders)):
+            given = dict(zip(placeholders, values, strict=True))
+            inputs = "D" if given.get("layer") == 0 else "H"
             shape = tuple(inputs if length == "I" else length for length in tensor.shape)
             found.append(tensor._replace(name=tensor.name.format(**given), shape=shape))
     return found
+
+
+def _values(placeholder: str, fields: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the values of a placeholder in a file with these fields."""
+    if placeholder == "layer":
+        return range(fields["layers"])
+    optimizer = OPTIMIZERS[fields["optimizer"]]
+    if placeholder == "state":
+        return [each.name for each in optimizer.state]
+    return TABLES if optimizer.row_steps else ()
+
+
+def data_size(kind: str, fields: Mapping[str, Any], lengths: Mapping[str, int]) -> int:
+    """Return the bytes of the tensors of a file. lengths: of the dimensions that its tensors have."""
+
+    def length_of(expression: str) -> int:
+        match = EXPRESSION.fullmatch(expression)
+        assert match, expression
+        return int(match[1] or 1) * (lengths[match[2]] if match[2] else 1) + int(match[3] or 0)
+
+    return sum(
+        math.prod(map(length_of, tensor.shape)) * np.dtype(tensor.dtype).itemsize
+        for tensor in tensors_of(KINDS[kind], fields)
+    )

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.settings.train_lm import MOMENTS
+from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
 from neglm_cli.store.rules import SchemaError, quoted
-from neglm_cli.store.schema import COMMON_FIELDS, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
+from neglm_cli.store.schema import COMMON_FIELDS, EXPRESSION, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
 from neglm_cli.store.wordlists import check_words, exact_sum, find_word
 
 Fields = dict[str, Any]
@@ -21,7 +21,6 @@ Tensors = Mapping[str, np.ndarray]
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # dtype and shape of each tensor
 
 INTEGER = re.compile("-?(0|[1-9][0-9]{0,18})")
-EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
 CHUNK = 1 << 18  # values checked at a time: they fit into the cache
 
 
@@ -136,14 +135,14 @@ def _check_vocabulary(fields: Fields, lengths: Mapping[str, int], tensors: Tenso
     unknown, line_ends = (
         int(counts[find_word(word, tensors["words"], tensors["offsets"])]) for word in (b"<unk>", b"<eos>")
     )
-    lines, seldom = fields["lines"], fields["unknown_in_text"] + fields["cut_tokens"]
-    absent = (fields["unknown_in_text"] == 0) + (line_ends == lines)
+    lines, unk_count = fields["lines"], fields["unk_tokens"] + fields["oov_tokens"]
+    absent = (fields["unk_tokens"] == 0) + (line_ends == lines)
     consistent = (
-        unknown == max(1, seldom)
+        unknown == max(1, unk_count)
         and line_ends >= lines
-        and exact_sum(counts) == fields["tokens"] + lines + (seldom == 0)
-        and fields["distinct"] == lengths["V"] - absent + fields["cut_words"]
-        and fields["cut_words"] <= fields["cut_tokens"]
+        and exact_sum(counts) == fields["tokens"] + lines + (unk_count == 0)
+        and fields["distinct_words"] == lengths["V"] - absent + fields["oov_words"]
+        and fields["oov_words"] <= fields["oov_tokens"]
     )
     if not consistent:
         raise SchemaError("its counts and its numbers of lines, tokens and words do not add up")
@@ -166,23 +165,22 @@ def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -
         raise SchemaError(f"`output_bias` is not 0, but the loss `{fields['loss']}` has no bias")
 
 
-def _check_state(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+def _check_checkpoint(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
     _check_model(fields, lengths, tensors)
-    progress, optimizer = fields["progress"], fields["arguments"].get("optimizer", "sgd")
+    progress = fields["progress"]
     epoch, step = progress.get("epoch", 0), progress.get("step", 0)
     if fields["k"] == 0:
         raise SchemaError("`k` is 0")
-    if MOMENTS[optimizer] != fields["moments"]:
-        raise SchemaError(f"`moments` is {fields['moments']}, which {optimizer} does not have")
-    if lengths["M"] != (lengths["V"] if fields["moments"] > 1 else 1):
-        raise SchemaError("tensor `moved` has the wrong shape")
-    if tensors["moved"].min() < 0 or tensors["moved"].max() > step:
-        raise SchemaError("tensor `moved` has steps that are still to come")
-    for name in tensors:
-        if name.startswith("moment.0.") and tensors[name].min() < 0:
-            raise SchemaError(f"tensor `{name}` has squares below 0")
-    if len(progress.get("losses", [])) != epoch or len(progress.get("validations", [])) not in (0, epoch):
+    nonnegative = [f"{each.name}." for each in OPTIMIZERS[fields["optimizer"]].state if each.nonnegative]
+    for name, tensor in tensors.items():
+        if name.startswith(f"{LAST_UPDATE_STEP}.") and (tensor.min() < 0 or tensor.max() > step):
+            raise SchemaError(f"tensor `{name}` has steps outside of 0 to {step:,}")
+        if name.startswith(tuple(nonnegative)) and tensor.min() < 0:
+            raise SchemaError(f"tensor `{name}` has negative values")
+    if len(progress.get("epoch_losses", [])) != epoch:
         raise SchemaError("`progress` does not have a loss for each epoch")
+    if len(progress.get("valid_perplexities", [])) not in (0, epoch):
+        raise SchemaError("`progress` does not have a validation perplexity for each epoch")
 
 
 CHECKS: dict[str, Callable[[Fields, Mapping[str, int], Tensors], None]] = {
@@ -190,5 +188,5 @@ CHECKS: dict[str, Callable[[Fields, Mapping[str, int], Tensors], None]] = {
     "encoded corpus": _check_encoded,
     "vectors": _check_vectors,
     "language model": _check_model,
-    "training state": _check_state,
+    "checkpoint": _check_checkpoint,
 }

@@ -14,9 +14,9 @@ DEFAULT_FILES = {  # input files that commands read by default
     "vocab.safetensors": f"make one with `{MAKERS['vocabulary']}`",
 }
 CONTENTS = {
+    "checkpoint": "a checkpoint of an unfinished training",
     "encoded corpus": "an encoded corpus",
     "language model": "a language model",
-    "training state": "the state of a training that is not finished",
     "vectors": "word vectors",
     "vocabulary": "a vocabulary",
 }

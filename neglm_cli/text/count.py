@@ -46,8 +46,8 @@ class Counts:
     tokens: int
     files: list[dict[str, Any]]  # path, size and fingerprint of each file
     runs: int = 0  # sorted runs spilled to disk
-    cut_words: int = 0  # words already left out, because the vocabulary will not contain them
-    cut_tokens: int = 0
+    oov_words: int = 0  # words already left out, because the vocabulary will not contain them
+    oov_tokens: int = 0
 
 
 class _Counter:

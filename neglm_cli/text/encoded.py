@@ -202,7 +202,7 @@ def _is_up_to_date(fields: dict[str, Any], corpus: Corpus, vocabulary: WordIndex
         return False
     if any(file["size"] != source.size for file, source in zip(fields["corpus"], corpus.sources, strict=True)):
         return False
-    if fields["modified"] == _modified(corpus):
+    if fields["mtimes_ns"] == _mtimes_ns(corpus):
         return True
     return all(
         file["fingerprint"] == fingerprint(source, threads)
@@ -210,7 +210,7 @@ def _is_up_to_date(fields: dict[str, Any], corpus: Corpus, vocabulary: WordIndex
     )
 
 
-def _modified(corpus: Corpus) -> list[int]:
+def _mtimes_ns(corpus: Corpus) -> list[int]:
     return [os.stat(source.path).st_mtime_ns if source.size >= 0 else 0 for source in corpus.sources]
 
 
@@ -222,7 +222,7 @@ def _write_copy(
         "corpus": _stored_files(files, path),
         "vocabulary": vocabulary.identity,
         "lines": 0,
-        "modified": _modified(corpus),
+        "mtimes_ns": _mtimes_ns(corpus),
     }
     with container.write_streaming(path, KIND, fields) as ids:
         for block, block_ids in encoder.encode_corpus(corpus, threads):

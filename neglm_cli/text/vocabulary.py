@@ -20,7 +20,7 @@ from neglm_cli.text.word_index import WordIndex
 ALWAYS_KEPT = 2  # <unk> and <eos>
 MAX_TOTAL = 2**63 - 1
 MAX_UINT16 = np.uint16(0xFFFF)
-COUNT_FIELDS = ("lines", "tokens", "distinct", "cut_words", "cut_tokens", "unknown_in_text")
+COUNT_FIELDS = ("lines", "tokens", "distinct_words", "oov_words", "oov_tokens", "unk_tokens")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +31,16 @@ class Vocabulary(WordIndex):
     max_size: int | None
     lines: int
     tokens: int  # words in the text, without line ends
-    distinct: int
-    cut_words: int
-    cut_tokens: int
-    unknown_in_text: int
+    distinct_words: int
+    oov_words: int
+    oov_tokens: int
+    unk_tokens: int
     files: list[dict[str, Any]]  # the corpus; paths relative to the current directory
 
     @property
     def coverage(self) -> float:
         """The fraction of the text's words that are in the vocabulary."""
-        return 1 - self.cut_tokens / self.tokens if self.tokens else 1.0
+        return 1 - self.oov_tokens / self.tokens if self.tokens else 1.0
 
     def save(self, path: str) -> str:
         """Write the vocabulary and return the file's checksum."""
@@ -68,13 +68,13 @@ class Vocabulary(WordIndex):
 
     def full_counts(self, name: str) -> Counts:
         """Return the counts of all words in the text. Raise if the vocabulary was cut."""
-        if self.cut_words:
+        if self.oov_words:
             raise NeglmError(
-                f"{name} was cut ({count_of(self.cut_words, 'word')} left out), so merging it would not be exact: "
+                f"{name} was cut ({count_of(self.oov_words, 'word')} left out), so merging it would not be exact: "
                 "make it again without --min-count and --max-size, and give those to --merge"
             )
         counts = self.counts.copy()
-        counts[self.id(UNKNOWN)] = self.unknown_in_text
+        counts[self.id(UNKNOWN)] = self.unk_tokens
         counts[self.id(END_OF_LINE)] -= self.lines
         return Counts(self.offsets, counts, padded(self.words.data), False, self.lines, self.tokens, self.files)
 
@@ -83,8 +83,8 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     """Select and sort the words. Cut words count as `<unk>`; `<unk>` and `<eos>` are always kept."""
     unknown, end_of_line = (find_word(word, counts.word_bytes, counts.offsets) for word in (UNKNOWN, END_OF_LINE))
     totals = np.array(counts.counts)
-    unknown_in_text = int(totals[unknown])
-    distinct = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0) + counts.cut_words
+    unk_tokens = int(totals[unknown])
+    distinct_words = len(totals) - int(totals[unknown] == 0) - int(totals[end_of_line] == 0) + counts.oov_words
     totals[end_of_line] += counts.lines
 
     ordinary = np.ones(len(totals), bool)
@@ -95,9 +95,9 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
             f"--min-count {min_count} leaves no words: the most frequent one occurs "
             f"{times(int(totals[ordinary].max()))}; lower --min-count"
         )
-    cut_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT) + counts.cut_words
-    cut_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum()) + counts.cut_tokens
-    totals[unknown] = max(1, unknown_in_text + cut_tokens)  # so that its probability is never zero
+    oov_words = int(ordinary.sum()) - (len(entries) - ALWAYS_KEPT) + counts.oov_words
+    oov_tokens = int(totals[ordinary].sum()) - int(totals[entries[ordinary[entries]]].sum()) + counts.oov_tokens
+    totals[unknown] = max(1, unk_tokens + oov_tokens)  # so that its probability is never zero
 
     order = entries[_sort_by_count(totals[entries])]
     lengths = counts.offsets[order + 1] - counts.offsets[order]
@@ -105,8 +105,8 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     words = np.empty(int(lengths.sum()), np.uint8)
     gather_words(order, counts.offsets, counts.word_bytes, offsets, words)
     return Vocabulary(
-        words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct,
-        cut_words, cut_tokens, unknown_in_text, counts.files,
+        words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct_words,
+        oov_words, oov_tokens, unk_tokens, counts.files,
     )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: R
     word_bytes = padded(ranks.gather_arrays(word_bytes).data)
     return replace(
         counts, offsets=offsets, counts=totals, word_bytes=word_bytes, is_sorted=False,
-        cut_words=sum(words for words, _ in cut), cut_tokens=sum(tokens for _, tokens in cut),
+        oov_words=sum(words for words, _ in cut), oov_tokens=sum(tokens for _, tokens in cut),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ class Vectors:
         words, contexts = WordIndex.from_stored(stored), WordIndex.from_stored(stored, "context_")
         files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
         return cls(
-            words, tensors["vectors"], contexts, tensors["contexts"],
+            words, tensors["vectors"], contexts, tensors["context_vectors"],
             fields["objective"], fields["k"], fields["noise_alpha"], fields["arguments"], files, fields["progress"],
         )  # fmt: skip
 
@@ -98,7 +98,7 @@ def write_vectors(
         "context_words": contexts.words,
         "context_offsets": contexts.offsets,
         "context_counts": contexts.counts,
-        "contexts": context_vectors,
+        "context_vectors": context_vectors,
     }
     return container.write(path, KIND, fields, tensors)
 

@@ -163,7 +163,7 @@ def test_merging_what_is_no_vocabulary(neglm: Neglm) -> None:
     assert "cut is cut short" in refused(neglm, "--merge", "good", "cut")
     Path("flipped").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert "flipped is damaged: its checksum does not match" in refused(neglm, "--merge", "good", "flipped")
-    Path("newer").write_bytes(whole.replace(b'"format_version":"1"', b'"format_version":"2"'))
+    Path("newer").write_bytes(whole.replace(b'"format_version":"2"', b'"format_version":"3"'))
     assert "upgrade neglm" in refused(neglm, "--merge", "newer")
     open_encoded(open_corpus(["corpus"]), Vocabulary.load("good"), 1, Path("cache"), lambda sentence: None)
     (copy,) = Path("cache").iterdir()

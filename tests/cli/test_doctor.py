@@ -31,7 +31,7 @@ GPU_RATE = {
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Run the command in this process, where parts of it can be replaced; return its output."""
     monkeypatch.setattr("neglm_cli.cli.main.watch", lambda: None)
-    monkeypatch.setattr(doctor_run, "processor_checks", lambda task: iter([Check("all", {"loss": 1e-8})]))
+    monkeypatch.setattr(doctor_run, "cpu_checks", lambda task: iter([Check("all", {"loss": 1e-8})]))
     monkeypatch.setattr(doctor_machine, "_mpi", lambda: Found("MPI", MISSING, ""))
 
     def call(*arguments: str, code: int = 0) -> str:
@@ -96,7 +96,7 @@ def test_speed_is_measured(here: Callable[..., str], monkeypatch: pytest.MonkeyP
     [Check("sums", {"loss": 1.0}), Check("sums", failure="ValueError: no"), Check("sums", {"loss": float("nan")})],
 )
 def test_what_does_not_work(here: Callable[..., str], monkeypatch: pytest.MonkeyPatch, check: Check) -> None:
-    monkeypatch.setattr(doctor_run, "processor_checks", lambda task: iter([Check("fine"), check]))
+    monkeypatch.setattr(doctor_run, "cpu_checks", lambda task: iter([Check("fine"), check]))
     report = here("--quick", "--device", "cpu", code=1)
     assert "  ok       fine\n" in report
     assert "  broken   sums: " in report

@@ -48,7 +48,7 @@ def test_a_model_is_described_in_plain_words(neglm: Neglm, workplace: Path) -> N
         assert expected in said
     validated = neglm("info", "validated.safetensors").stdout.decode()
     assert re.search(r"^  validation +valid.txt, there, 60 bytes, fingerprint [0-9a-f]{32}$", validated, re.MULTILINE)
-    assert re.search(r"^  lstm.0.recurrent float32 4 × 16$", model, re.MULTILINE)
+    assert re.search(r"^  lstm.0.w_hh +float32 4 × 16$", model, re.MULTILINE)
     assert "deterministic no" in vectors
 
 
@@ -60,7 +60,7 @@ def test_json(neglm: Neglm, vocabulary: Path) -> None:
     assert description["arguments"] == {"max_size": None, "min_count": 2}
     assert description["tensors"]["counts"] == {"dtype": "int64", "shape": [3]}
     assert description["corpus"][0]["path"] == "corpus.txt"
-    assert (description["lines"], description["tokens"], description["cut_tokens"]) == (1, 3, 1)
+    assert (description["lines"], description["tokens"], description["oov_tokens"]) == (1, 3, 1)
 
 
 def test_words(neglm: Neglm, vocabulary: Path) -> None:
@@ -96,7 +96,7 @@ def test_bad_files(neglm: Neglm, vocabulary: Path) -> None:
     whole = vocabulary.read_bytes()
     Path("cut").write_bytes(whole[:-1])
     Path("flipped").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    Path("newer").write_bytes(whole.replace(b'"format_version":"1"', b'"format_version":"7"'))
+    Path("newer").write_bytes(whole.replace(b'"format_version":"2"', b'"format_version":"7"'))
     Path("kind").write_bytes(whole.replace(b'"kind":"vocabulary"', b'"kind":"vocabulaty"'))
     save_file({"x": np.zeros(1)}, "foreign")
     for name, message in {
@@ -105,7 +105,7 @@ def test_bad_files(neglm: Neglm, vocabulary: Path) -> None:
         ".": ". is a directory, not a file",
         "cut": "cut is cut short",
         "flipped": "flipped is damaged: its checksum does not match its contents",
-        "newer": "newer has format version 7 and this neglm reads up to 1",
+        "newer": "newer has format version 7 and this neglm reads up to 2",
         "kind": "kind is damaged",
         "foreign": "foreign is a safetensors file, but not one of neglm's",
     }.items():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.lm.model import STATE, LanguageModel
+from neglm_cli.lm.model import CHECKPOINT, LanguageModel
 from neglm_cli.settings.train_lm import Settings
 from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
 from tests.cut_short import cut_short
@@ -305,7 +305,7 @@ def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpu
     result = subprocess.run([sys.executable, "-c", program], env=users_environment(), stderr=subprocess.PIPE)
     assert result.returncode == 143, result.stderr
     assert sentence(result.stderr) == "neglm: terminated"
-    assert LanguageModel.load("cut.partial", STATE).progress.step > 0
+    assert LanguageModel.load("cut.partial", CHECKPOINT).progress.step > 0
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_training(neglm: Neglm, corpus: Path) -> None:

@@ -13,7 +13,7 @@ Fingerprint = dict[str, dict[str, Any]]
 def fingerprint(path: Path) -> Fingerprint:
     """Of each tensor in a file: its hash, its norm, and its product with a fixed vector."""
     found = {}
-    for name, tensor in sorted(load_file(path).items()):
+    for name, tensor in sorted(_as_recorded(load_file(path)).items()):
         flat = np.ascontiguousarray(tensor).reshape(-1)
         values = flat.astype(np.float64)
         found[name] = {
@@ -23,6 +23,18 @@ def fingerprint(path: Path) -> Fingerprint:
             "projection": float(values @ np.cos(np.arange(len(values)))),
         }
     return found
+
+
+def _as_recorded(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Give a checkpoint the tensor `moved` of format version 1, in which results were recorded.
+
+    Version 2 has `last_update_step.*` in its place, and nothing for optimizers that do not need it.
+    """
+    if "hidden_state" not in tensors:
+        return tensors
+    steps = [name for name in sorted(tensors) if name.startswith("last_update_step.")]
+    moved = np.stack([tensors.pop(name) for name in steps]) if steps else np.zeros((2, 1), np.int32)
+    return tensors | {"moved": moved}
 
 
 def differences(recorded: dict[str, Any], result: dict[str, Any], tolerance: float | None) -> list[str]:

@@ -1,11 +1,13 @@
 """Small models for tests, on a device and as the reference represents them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from neglm_cli.lm import reference, reference_device
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Minibatch, Tensors
-from neglm_cli.lm.parameters import Parameters, Shape, start
+from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.reference_device import ReferenceDevice
 from neglm_cli.lm.tensors import whole
 from neglm_cli.objective.losses import LOSSES
@@ -21,10 +23,9 @@ END_OF_LINE = 3
 
 
 def parameters(settings: Settings, words: int, bias: float = 0.0) -> Parameters:
-    shape = Shape(words, settings.embedding, settings.hidden, settings.layers)
-    made = start(shape, settings.seed, settings.init, settings.init_output, bias)
+    made = initial_parameters(Shape.of(words, settings), replace(settings, bias_init=bias))
     if LOSSES[settings.loss].bias:
-        made.output[:, settings.hidden] += np.linspace(-0.5, 0.5, words, dtype=np.float32)
+        made.tensors()["output_bias"][:] += np.linspace(-0.5, 0.5, words, dtype=np.float32)
     return made
 
 

@@ -15,10 +15,10 @@ from neglm_cli.lm.checks import (
     by_reference,
     checked,
     compare,
+    compare_resumed,
+    cpu_checks,
     described,
-    hand_over,
-    on_processor,
-    processor_checks,
+    on_cpu,
 )
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
@@ -29,7 +29,7 @@ ADAM = TASK._replace(settings=replace(SMALL, optimizer="adam", adam="exact", lr=
 
 
 def test_nothing_is_wrong_with_the_processor() -> None:
-    found = list(processor_checks(TASK))
+    found = list(cpu_checks(TASK))
     assert len(found) == len(VARIANTS) + 1
     assert [check for check in found if not check.good] == []
     assert all(check.errors for check in found)
@@ -38,7 +38,7 @@ def test_nothing_is_wrong_with_the_processor() -> None:
 @pytest.mark.parametrize(("changes", "wrong"), [({"dropout": 0.4}, "loss"), ({"clip": 0.98}, "parameters")])
 def test_another_training_is_found_out(changes: dict[str, float], wrong: str) -> None:
     other = TASK._replace(settings=replace(SMALL, **changes))  # type: ignore[arg-type]
-    check = Check("", compare(TASK, lambda _: on_processor(other), by_reference))
+    check = Check("", compare(TASK, lambda _: on_cpu(other), by_reference))
     assert not check.good
     assert not Check("", {wrong: check.errors[wrong]}).good
 
@@ -53,7 +53,9 @@ class Forgetful(CpuDevice):
         super().restore({**tensors, **own})
 
 
-@pytest.mark.parametrize("forgotten", ["", "hidden", "cell", "moment.0.output", "moment.1.lstm.1.bias", "embedding"])
+@pytest.mark.parametrize(
+    "forgotten", ["", "hidden_state", "cell_state", "exp_avg_sq.output", "exp_avg.lstm.1.bias", "embedding"]
+)
 def test_what_a_state_lacks_is_found_out(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Forgetful, "forgotten", forgotten)
 
@@ -62,19 +64,19 @@ def test_what_a_state_lacks_is_found_out(forgotten: str, monkeypatch: pytest.Mon
         device.prepare_training()
         return device
 
-    assert Check("", hand_over(ADAM, on_processor, forgetful)).good is (not forgotten)
+    assert Check("", compare_resumed(ADAM, on_cpu, forgetful)).good is (not forgotten)
 
 
 def test_a_state_goes_from_the_reference_to_the_processor_and_back() -> None:
-    assert Check("", hand_over(ADAM, by_reference, on_processor)).good
-    assert Check("", hand_over(ADAM, on_processor, by_reference)).good
+    assert Check("", compare_resumed(ADAM, by_reference, on_cpu)).good
+    assert Check("", compare_resumed(ADAM, on_cpu, by_reference)).good
 
 
 def test_what_is_no_number_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Check("", {"loss": math.nan}).good
 
     def spoiled(task: Task) -> Device:
-        device = on_processor(task)
+        device = on_cpu(task)
         good = device.parameters
         monkeypatch.setattr(device, "parameters", lambda: {**good(), "output_bias": np.full(task.words, np.nan)})
         return device

@@ -24,8 +24,8 @@ def tensors(bias: bool) -> dict[str, np.ndarray]:
     random = np.random.default_rng(3)
     shapes: dict[str, tuple[int, ...]] = {"embedding": (len(WORDS), D), "output": (len(WORDS), H)}
     for layer in range(LAYERS):
-        shapes[f"lstm.{layer}.input"] = (H if layer else D, 4 * H)
-        shapes[f"lstm.{layer}.recurrent"] = (H, 4 * H)
+        shapes[f"lstm.{layer}.w_ih"] = (H if layer else D, 4 * H)
+        shapes[f"lstm.{layer}.w_hh"] = (H, 4 * H)
         shapes[f"lstm.{layer}.bias"] = (4 * H,)
     found = {name: random.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
     found["output_bias"] = (random.normal(0, 1, len(WORDS)) * bias).astype(np.float32)
@@ -37,7 +37,7 @@ def tensors(bias: bool) -> dict[str, np.ndarray]:
 def write(path: str, given: dict[str, np.ndarray], **fields: Any) -> None:
     """Write a model with the safetensors package, then its checksum, as in neglm-format(5)."""
     metadata = {
-        "checksum": "0" * 32, "format": "neglm", "format_version": "1", "kind": "language model",
+        "checksum": "0" * 32, "format": "neglm", "format_version": "2", "kind": "language model",
         "tool_version": "none", "arguments": "{}", "corpus": "[]", "validation": "[]", "progress": "{}", "k": str(K),
         "noise_alpha": str(ALPHA), "log_z": str(LOG_Z), "layers": str(LAYERS),
     } | fields  # fmt: skip
@@ -65,7 +65,7 @@ def log_probabilities(loss: str, given: dict[str, np.ndarray], reset: bool = Fal
             h, c = np.zeros((2, LAYERS, H))
         x = p["embedding"][before]
         for layer in range(LAYERS):
-            gates = x @ p[f"lstm.{layer}.input"] + h[layer] @ p[f"lstm.{layer}.recurrent"] + p[f"lstm.{layer}.bias"]
+            gates = x @ p[f"lstm.{layer}.w_ih"] + h[layer] @ p[f"lstm.{layer}.w_hh"] + p[f"lstm.{layer}.bias"]
             i, f, g, o = np.split(gates, 4)
             c[layer] = c[layer] / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
             x = h[layer] = np.tanh(c[layer]) / (1 + np.exp(-o))

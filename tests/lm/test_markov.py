@@ -7,10 +7,9 @@ import pytest
 
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.model import Progress
-from neglm_cli.lm.parameters import Shape, start
+from neglm_cli.lm.parameters import Shape, initial_parameters
 from neglm_cli.lm.scoring import CHUNK, Reader
 from neglm_cli.lm.trainer import Trainer
-from neglm_cli.objective.losses import first_bias
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 
@@ -46,9 +45,7 @@ def perplexities(settings: Settings) -> tuple[float, float]:
     probabilities = chain()
     train, test = text(probabilities, TRAIN, 1), text(probabilities, TEST, 2)
     counts = np.maximum(np.bincount(train, minlength=WORDS), 1)
-    shape = Shape(WORDS, settings.embedding, settings.hidden, settings.layers)
-    made = start(shape, settings.seed, settings.init, settings.init_output, first_bias(settings.loss, WORDS))
-    device = CpuDevice(made, settings, counts, END_OF_LINE)
+    device = CpuDevice(initial_parameters(Shape.of(WORDS, settings), settings), settings, counts, END_OF_LINE)
     device.prepare_training()
     try:
         for _ in Trainer(Words(train), device, settings, Progress()).run():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.model import MODEL, STATE, LanguageModel, Progress, save
+from neglm_cli.lm.model import CHECKPOINT, MODEL, LanguageModel, Progress, save
 from neglm_cli.store import container
 from neglm_cli.text.word_index import WordIndex
 from tests.lm.making import SMALL, device, whole
@@ -29,7 +29,7 @@ def test_files_keep_everything(tmp_path: Path, alphabet: WordIndex, optimizer: s
     progress = Progress(2, 3, 40, 900, 1.5, 20, [5.0, 4.0], [90.0, 80.0])
     files = [{"path": str(tmp_path / "corpus"), "size": 1, "fingerprint": "0" * 32}]
     path = str(tmp_path / "state")
-    save(path, STATE, alphabet, settings, files, [], progress, made.parameters() | made.state())
+    save(path, CHECKPOINT, alphabet, settings, files, [], progress, made.parameters() | made.state())
     loaded = LanguageModel.load(path)
     assert (loaded.settings, loaded.progress, loaded.finished) == (settings, progress, False)
     assert [Path(file["path"]).resolve() for file in loaded.files] == [(tmp_path / "corpus").resolve()]
@@ -37,8 +37,8 @@ def test_files_keep_everything(tmp_path: Path, alphabet: WordIndex, optimizer: s
     for name, tensor in whole(made.parameters() | made.state()).items():
         np.testing.assert_array_equal(loaded.tensors[name], tensor)
     parameters = loaded.parameters()
-    np.testing.assert_array_equal(parameters.output[:, settings.hidden], loaded.tensors["output_bias"])
-    assert not parameters.output[:, settings.hidden + 1 :].any()
+    np.testing.assert_array_equal(parameters.tables["output"][:, settings.hidden], loaded.tensors["output_bias"])
+    assert not parameters.tables["output"][:, settings.hidden + 1 :].any()
     made.close()
 
 
@@ -56,8 +56,8 @@ def test_numbered_tensors_must_all_be_there(tmp_path: Path, alphabet: WordIndex)
     tensors = made.parameters()
     path = str(tmp_path / "model")
     save(path, MODEL, alphabet, SMALL, [], [], Progress(), tensors)
-    assert {"lstm.0.input", "lstm.1.input"} <= set(container.read(path).tensors)
-    del tensors["lstm.1.recurrent"]
+    assert {"lstm.0.w_ih", "lstm.1.w_ih"} <= set(container.read(path).tensors)
+    del tensors["lstm.1.w_hh"]
     with pytest.raises(KeyError):
         save(path, MODEL, alphabet, SMALL, [], [], Progress(), tensors)
     made.close()

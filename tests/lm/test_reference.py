@@ -77,7 +77,7 @@ def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
             parameters[place] = before
         np.testing.assert_allclose(found, SCALE * slopes, rtol=1e-6, atol=1e-8)
     assert all(array.any() for array in gradient.arrays()[:-1])
-    assert gradient.bias.any() == LOSSES[loss].bias
+    assert gradient.output_bias.any() == LOSSES[loss].bias
 
 
 def test_sampled_loss() -> None:
@@ -87,7 +87,7 @@ def test_sampled_loss() -> None:
     offsets = train_offsets("nce", NOISE, K, 0.4)
 
     def log_sigmoid(word: int, row: int, step: int, sign: int) -> float:
-        score = float(model.output[word] @ y[row, step] + model.bias[word] + offsets[word])
+        score = float(model.output[word] @ y[row, step] + model.output_bias[word] + offsets[word])
         return -math.log(1 + math.exp(-sign * score))
 
     expected = 0.0
@@ -100,7 +100,7 @@ def test_sampled_loss() -> None:
 def test_softmax_loss() -> None:
     task, model = Task("softmax", False, False), some_model()
     y = forward(model, task.inputs, task.h, task.c).y
-    powers = np.exp(y @ model.output.T + model.bias)
+    powers = np.exp(y @ model.output.T + model.output_bias)
     shares = np.take_along_axis(powers, task.targets[..., None], 2)[..., 0] / powers.sum(axis=2)
     assert task.gradient(model)[0] == pytest.approx(-np.log(shares).sum())
 
@@ -161,10 +161,10 @@ def test_adam_moves_untouched_rows_unless_it_is_lazy(lazy: bool) -> None:
     both, first = np.array([0, 1]), np.array([0])
     for touched in (both, first):
         gradient = model.like()
-        for array in (gradient.embedding, gradient.output, gradient.bias):
+        for array in (gradient.embedding, gradient.output, gradient.output_bias):
             array[touched] = 1.0
         optimizer.step(model, gradient, 0.1, (touched, touched))
-    for array in (model.embedding[:, 0], model.output[:, 0], model.bias):
+    for array in (model.embedding[:, 0], model.output[:, 0], model.output_bias):
         assert array[0] == pytest.approx(-0.2)
         late = 0.09 / 0.19 / math.sqrt(0.000999 / 0.001999)  # bias-corrected moments of the second step
         assert array[1] == pytest.approx(-0.1 if lazy else -0.1 - 0.1 * late)

@@ -28,6 +28,7 @@ import numpy as np
 import xxhash
 
 from neglm_cli.cli.main import run
+from neglm_cli.store import version1
 from tests.store.samples import CORPUS, parse, write_samples
 from tests.warm_parent import Kernels, import_all
 
@@ -44,7 +45,7 @@ VALUES: list[Any] = [
 TEXTS = [
     "", "x", "0", "1", "2", "-1", "+1", " 1", "1_0", "١", "1e3", "0.5", "100000000000", "9" * 25, "9" * 5000, "null",
     "true", "NaN", "Infinity", "-Infinity", "1e999", "[]", "{}", '{"a":1,"a":2}', "[" * 100_000, '{"a":' * 50_000, "{",
-    "\0", "\ud800", "softmax", "nce", "neg", "neglm", "vocabulary", "vectors", "language model", "training state",
+    "\0", "\ud800", "softmax", "nce", "neg", "neglm", "vocabulary", "vectors", "language model", "checkpoint",
     "encoded corpus", '[{"path":null}]', "0" * 32, "neglm-b", "unknown", "cond",
 ]  # fmt: skip
 NUMBERS: dict[str, list[float]] = {
@@ -168,7 +169,7 @@ def change_names(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     name = random.choice(list(tensors))
     tensor = tensors.pop(name)
     if random.random() < 0.7:
-        other = random.choice([*tensors, "x", "", "lstm.2.input", "__metadata__ ", "\x1b[31m"])
+        other = random.choice([*tensors, "x", "", "lstm.2.w_ih", "__metadata__ ", "\x1b[31m"])
         tensors[other] = tensor
 
 
@@ -187,8 +188,6 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
         for name, tensor in tensors.items():
             if name not in ("words", "offsets") and tensor.shape[:1] == (size,):
                 tensors[name] = tensor[rows]
-            elif name == "moved" and tensor.shape[1] == size:
-                tensors[name] = tensor[:, rows]
     tensors["words"] = np.frombuffer(b"".join(listed), np.uint8).copy()
     tensors["offsets"] = np.cumsum([0, *map(len, listed)], dtype=np.int64)
     return None
@@ -196,7 +195,7 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
 
 def wrap_offsets(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     """Offsets that rise only if 64 bits wrap around."""
-    offsets = tensors[random.choice(["offsets", "context_offsets"]) if "contexts" in tensors else "offsets"]
+    offsets = tensors[random.choice(["offsets", "context_offsets"]) if "context_vectors" in tensors else "offsets"]
     first = random.randrange(1, len(offsets) - 4)
     offsets[first : first + 3] = 2**62, -(2**63), random.choice([-(2**62), -1, -(2**40)])
 
@@ -248,7 +247,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
         ("generate", "file", "--words", "5"),
     ],
-    "training state": [
+    "checkpoint": [
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
         ("train-lm", *RESUME, "--epochs", "2", "--model", "resumed"),
     ],
@@ -301,7 +300,8 @@ def try_out(file: Any, contents: bytes, samples: dict[str, bytes]) -> str:
     if code == 1:
         return "refused"
     metadata, _ = parse(contents)
-    for arguments in [*INFO[1:], *COMMANDS[metadata["kind"]]]:
+    kind = version1.KINDS.get(metadata["kind"], metadata["kind"])
+    for arguments in [*INFO[1:], *COMMANDS[kind]]:
         code, text = command(file, arguments)
         if code == 1 and not any(reason in text for reason in FAIR):
             raise BadError(f"accepted, but neglm {' '.join(arguments)} says: {text[-500:]}")

@@ -18,6 +18,7 @@ from neglm_cli.text.encoded import open_encoded
 from tests.sgns.making import some_text
 from tests.text.making import vocabulary_of
 
+VERSION1 = Path(__file__).parent / "version1"
 CORPUS = "0"  # as `vocabulary_of` calls its first text
 SETTINGS: dict[str, Any] = {
     "k": 3, "hidden": 4, "embedding": 5, "layers": 2, "batch": 3, "bptt": 6, "epochs": 2, "init_output": 0.5,
@@ -55,10 +56,13 @@ def write_samples(directory: Path) -> dict[str, bytes]:
         for _ in job.trainer.wait():
             pass
         job.save_state(str(path))
-        keep(f"training state {optimizer}")
+        keep(f"checkpoint {optimizer}")
         job.save_model(str(path))
         keep(f"language model {loss}")
         device.close()
+    for name in ("adam.partial", "neglm.safetensors", "vectors.safetensors", "vocabulary.safetensors"):
+        found[f"version 1 {name}"] = (VERSION1 / name).read_bytes()
+    (directory / "text.txt").write_bytes((VERSION1 / "text.txt").read_bytes())
     return found
 
 

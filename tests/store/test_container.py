@@ -13,17 +13,17 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.store import container, schema
+from neglm_cli.store import container, entry, schema
 
 FIELDS = {
     "arguments": {"min_count": 1, "max_size": None},
     "corpus": [{"path": 'a "quoted" näme', "size": 3, "fingerprint": "0" * 32}],
     "lines": 1,
     "tokens": 2,
-    "distinct": 1,
-    "cut_words": 0,
-    "cut_tokens": 0,
-    "unknown_in_text": 0,
+    "distinct_words": 1,
+    "oov_words": 0,
+    "oov_tokens": 0,
+    "unk_tokens": 0,
 }
 TENSORS = {
     "words": np.frombuffer(b"a<eos><unk>", np.uint8),
@@ -107,17 +107,17 @@ def test_every_length_that_is_too_short_or_too_long_is_found(workplace: Path) ->
         with pytest.raises(NeglmError, match="cut is (cut short|empty|not a neglm file)"):
             container.read("cut")
     Path("long").write_bytes(whole + b"x")
-    with pytest.raises(NeglmError, match="long has bytes behind its end"):
+    with pytest.raises(NeglmError, match="long has bytes after its end"):
         container.read("long")
 
 
 def test_a_newer_version(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(container, "FORMAT_VERSION", 3)
     monkeypatch.setattr(container, "__version__", "9.0")
     write()
     monkeypatch.undo()
     os.chdir(workplace)
-    with pytest.raises(NeglmError, match=r"file has format version 2 .* written by neglm 9.0; upgrade neglm"):
+    with pytest.raises(NeglmError, match=r"file has format version 3 .* written by neglm 9.0; upgrade neglm"):
         container.read("file")
 
 
@@ -150,7 +150,7 @@ def test_missing_and_directory(workplace: Path) -> None:
 @given(pieces=st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=20), max_size=5))
 def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFactory, pieces: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("growing") / "file"
-    fields = {"corpus": [], "vocabulary": "0" * 32, "lines": 0, "modified": []}
+    fields = {"corpus": [], "vocabulary": "0" * 32, "lines": 0, "mtimes_ns": []}
     with container.write_streaming(path, "encoded corpus", fields) as ids:
         for piece in pieces:
             ids.append(np.array(piece, np.int32))
@@ -166,7 +166,7 @@ def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_an_unfinished_growing_file_is_never_there(workplace: Path) -> None:
-    fields = {"corpus": [], "vocabulary": "", "lines": 0, "modified": []}
+    fields = {"corpus": [], "vocabulary": "", "lines": 0, "mtimes_ns": []}
 
     def fail_halfway() -> None:
         with container.write_streaming("file", "encoded corpus", fields) as ids:
@@ -190,7 +190,7 @@ def test_tensors_that_are_missing_or_of_another_type(
         tensors=tuple(schema.Tensor(name, str(tensors[name].dtype), shapes[name], "") for name in tensors)
     )
     monkeypatch.setitem(schema.KINDS, "vocabulary", other)
-    monkeypatch.setitem(container.SAFETENSORS_DTYPE, "float64", "F64")
+    monkeypatch.setitem(entry.SAFETENSORS_DTYPE, "float64", "F64")
     container.write("file", "vocabulary", FIELDS, tensors)
     monkeypatch.setitem(schema.KINDS, "vocabulary", kind)
     with pytest.raises(NeglmError, match="tensor `counts` is missing or of the wrong type"):

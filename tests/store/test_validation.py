@@ -14,7 +14,6 @@ from neglm_cli.lm.model import Progress
 from neglm_cli.objective.losses import LOSSES
 from neglm_cli.settings.declare import declared
 from neglm_cli.settings.embed import Settings as EmbedSettings
-from neglm_cli.settings.train_lm import MOMENTS
 from neglm_cli.settings.train_lm import Settings as LanguageModelSettings
 from neglm_cli.store import container, options, schema
 from neglm_cli.store.rules import SchemaError
@@ -23,7 +22,7 @@ from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from tests.store.mutants import Metadata, Tensors, sign
 from tests.store.samples import parse, write_samples
 
-VOCABULARY, VECTORS, MODEL, STATE = "vocabulary", "vectors", "language model neglm", "training state adam"
+VOCABULARY, VECTORS, MODEL, STATE = "vocabulary", "vectors", "language model neglm", "checkpoint adam"
 Change = Callable[[Metadata, Tensors], object]
 
 
@@ -105,36 +104,40 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (VOCABULARY, put("corpus", '[{"path":"a\\u0000","size":1,"fingerprint":""}]'), "not the name of a file"),
         (VOCABULARY, put_inside("arguments", min_count="1"), '`arguments.min_count` is "1", not an integer'),
         (VOCABULARY, put_inside("arguments", other=1), "`arguments` has `other`, which this neglm does not know"),
-        ("encoded corpus", put("modified", "3"), "`modified` is 3, not a list"),
+        ("encoded corpus", put("mtimes_ns", "3"), "`mtimes_ns` is 3, not a list"),
         ("encoded corpus", put_number("ids", 0, -1), "ids below 0"),
         (VECTORS, put("progress", "[]"), "`progress` is [], not an object"),
         (VECTORS, put("progress", "{}"), "`progress` lacks `done`"),
         (VECTORS, put("noise_alpha", "NaN"), "`noise_alpha` is not JSON"),
         (VECTORS, put_number("vectors", (1, 1), np.nan), "`vectors` contains NaN"),
-        (VECTORS, put_number("contexts", (1, 1), -np.inf), "`contexts` contains NaN"),
+        (VECTORS, put_number("context_vectors", (1, 1), -np.inf), "`context_vectors` contains NaN"),
         (VECTORS, put_inside("arguments", threads=100_000), "not an integer from 1 to 1,024"),
         (VECTORS, put_inside("arguments", size=7), "`arguments.size` says 7 and the tensors' shapes 6"),
-        (VECTORS, replace("contexts", lambda t: t[:, :5]), "`contexts` has the shape"),
+        (VECTORS, replace("context_vectors", lambda t: t[:, :5]), "`context_vectors` has the shape"),
         (MODEL, put("layers", "1000000000"), "not an integer from 1 to 64"),
         (MODEL, put("layers", "1"), "`lstm.1.bias`, which its kind and metadata do not allow"),
-        (MODEL, put("layers", "3"), "tensor `lstm.2.input` is missing"),
+        (MODEL, put("layers", "3"), "tensor `lstm.2.w_ih` is missing"),
         (MODEL, put("loss", "softmax"), "`arguments.loss` says neglm and `loss` softmax"),
         (MODEL, put("log_z", "0.5"), "`arguments.log_z` says 0.0 and `log_z` 0.5"),
         (MODEL, put("reset_at_eos", "true"), "`arguments.reset_at_eos` says False and `reset_at_eos` True"),
         (MODEL, put_inside("arguments", hidden=300), "`arguments.hidden` says 300 and the tensors' shapes 4"),
         (MODEL, put_number("output_bias", 0, 0.5), "`output_bias` is not 0"),
         (MODEL, put_number("embedding", (0, 0), np.nan), "`embedding` contains NaN"),
-        (MODEL, put_number("lstm.1.recurrent", (0, 0), 3e38), "`lstm.1.recurrent` contains NaN, infinite or absurdly"),
-        (MODEL, replace("lstm.1.input", lambda t: t[:-1]), "tensor `lstm.1.input` has the shape 3 × 16, not H × 4H"),
+        (MODEL, put_number("lstm.1.w_hh", (0, 0), 3e38), "`lstm.1.w_hh` contains NaN, infinite or absurdly"),
+        (MODEL, replace("lstm.1.w_ih", lambda t: t[:-1]), "tensor `lstm.1.w_ih` has the shape 3 × 16, not H × 4H"),
         (STATE, put_inside("arguments", k=10**7), "`arguments.k` is 10000000, not an integer from 0 to 100,000"),
-        (STATE, put_inside("progress", losses=["x"]), '`progress.losses[0]` is "x", not a number'),
+        (STATE, put_inside("progress", epoch_losses=["x"]), '`progress.epoch_losses[0]` is "x", not a number'),
         (STATE, put_inside("progress", epoch=1), "does not have a loss for each epoch"),
         (STATE, put_inside("arguments", batch=4), "`arguments.batch` says 4 and the tensors' shapes 3"),
-        (STATE, put_inside("arguments", optimizer="sgd"), "`moments` is 2, which sgd does not have"),
-        (STATE, replace("moment.1.output", lambda t: t[:, :1]), "tensor `moment.1.output` has the shape"),
-        (STATE, replace("moved", lambda t: t[:, :1]), "tensor `moved` has the wrong shape"),
-        (STATE, put_number("moved", (0, 0), 10**6), "still to come"),
-        (STATE, put_number("moment.0.output", (0, 0), -1), "squares below 0"),
+        (STATE, put_inside("arguments", optimizer="sgd"), "`arguments.optimizer` says sgd and `optimizer` adam"),
+        (STATE, put("optimizer", "sgd"), "which its kind and metadata do not allow"),
+        (STATE, put("optimizer", "momentum"), '`optimizer` is "momentum", not one of sgd, adagrad, adam'),
+        (STATE, put_inside("progress", valid_perplexities=[9.0]), "does not have a validation perplexity for each"),
+        (STATE, replace("exp_avg.output", lambda t: t[:, :1]), "tensor `exp_avg.output` has the shape"),
+        (STATE, replace("last_update_step.output", lambda t: t[:1]), "`last_update_step.output` has the shape 1"),
+        (STATE, put_number("last_update_step.embedding", 0, 10**6), "has steps outside of 0 to"),
+        (STATE, put_number("exp_avg_sq.output", (0, 0), -1), "tensor `exp_avg_sq.output` has negative values"),
+        ("checkpoint adagrad", put_number("sum.lstm.1.bias", 0, -1), "tensor `sum.lstm.1.bias` has negative values"),
     ],
 )  # fmt: skip
 def test_inconsistent_files(
@@ -182,8 +185,6 @@ def test_options_are_those_of_the_settings() -> None:
     assert set(options.EMBED) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
     assert set(options.PROGRESS.rules) == {field.name for field in fields(Progress)}
     assert set(options.LOSS.options) == set(LOSSES)
-    for optimizer, moments in MOMENTS.items():
-        assert LanguageModelSettings(optimizer=optimizer).moments == moments
     for settings, rules in ((LanguageModelSettings(), options.TRAIN_LM), (EmbedSettings(), options.EMBED)):
         for name, value in settings.stored().items():
             rules[name].check(value, name)

@@ -40,11 +40,11 @@ def test_choice_and_order(
     vocabulary = vocabulary_of(*parts, directory=directory, min_count=min_count, max_size=max_size)
     assert list(as_dict(vocabulary).items()) == list(wanted.items())
     ordinary = counts(*parts)
-    assert vocabulary.distinct == len(ordinary)
+    assert vocabulary.distinct_words == len(ordinary)
     assert vocabulary.tokens == ordinary.total()
-    assert vocabulary.unknown_in_text == ordinary[b"<unk>"]
+    assert vocabulary.unk_tokens == ordinary[b"<unk>"]
     cut = Counter({word: n for word, n in ordinary.items() if word not in wanted})
-    assert (vocabulary.cut_words, vocabulary.cut_tokens) == (len(cut), cut.total())
+    assert (vocabulary.oov_words, vocabulary.oov_tokens) == (len(cut), cut.total())
     for i, word in enumerate(vocabulary):
         assert vocabulary.id(word) == i
         assert vocabulary[i] == word
@@ -97,7 +97,7 @@ def test_a_cut_vocabulary_is_not_merged(workplace: Path) -> None:
 def test_unknown_and_end_of_line_are_always_there(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"a\na", directory=workplace)
     assert as_dict(vocabulary) == {b"<eos>": 2, b"a": 2, b"<unk>": 1}
-    assert vocabulary.unknown_in_text == 0
+    assert vocabulary.unk_tokens == 0
 
 
 def test_unknown_in_the_text_adds_to_the_same_word(workplace: Path) -> None:
@@ -120,7 +120,7 @@ def test_order_of_large_counts(workplace: Path) -> None:
 def test_end_of_line_in_the_text_adds_to_the_same_word(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"<eos> a <eos>\nb\n", directory=workplace)
     assert as_dict(vocabulary) == {b"<eos>": 4, b"<unk>": 1, b"a": 1, b"b": 1}
-    assert vocabulary.distinct == 3
+    assert vocabulary.distinct_words == 3
     assert as_dict(build(merge([vocabulary.full_counts("v")]))) == as_dict(vocabulary)
 
 

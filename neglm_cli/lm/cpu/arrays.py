@@ -14,7 +14,8 @@ from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
 from neglm_cli.lm.cpu.tables import SparseGradients
 from neglm_cli.lm.cpu.threads import BlockShare, Share, Worker
-from neglm_cli.lm.parameters import Layer, Parameters, Shape, padded
+from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.settings.parameters import DENSE, OPTIMIZERS
 from neglm_cli.simd import ROW_UNIT, aligned
 
 _only_counted = ContextVar("_only_counted", default=False)
@@ -22,7 +23,7 @@ _only_counted = ContextVar("_only_counted", default=False)
 
 @contextmanager
 def only_counted() -> Iterator[None]:
-    """Make arrays that have their shapes and take no memory, to add up their sizes."""
+    """Allocate arrays with shapes but without memory, to sum their sizes."""
     token = _only_counted.set(True)
     try:
         yield
@@ -31,15 +32,15 @@ def only_counted() -> Iterator[None]:
 
 
 def zeros(*shape: int) -> np.ndarray:
-    """float32, aligned to a cache line."""
+    """Allocate float32 zeros, aligned to a cache line."""
     if _only_counted.get():
         return np.broadcast_to(np.float32(0), shape)
     return aligned(math.prod(shape)).reshape(shape)
 
 
 def odd_lines(width: int) -> int:
-    """The length of rows that are also read by columns: an odd number of cache lines, so that the values of a column
-    do not compete for the same cache sets."""
+    """Return the length of rows that are also read by columns: an odd number of cache lines, so that the values of a
+    column do not compete for the same cache sets."""
     return padded(width) + (0 if padded(width) // ROW_UNIT % 2 else ROW_UNIT)
 
 
@@ -47,7 +48,7 @@ def odd_lines(width: int) -> int:
 
 
 class Weights(NamedTuple):
-    """Parameters, their gradients, or their moments. I is the larger of D and H, so that layers fit one array."""
+    """Parameters, their gradients, or their optimizer state. Layers share arrays: I is the larger of D and H."""
 
     w_ih: np.ndarray  # (L, P, I, PANEL)
     w_hh: np.ndarray  # (L, P, H, PANEL)
@@ -56,80 +57,54 @@ class Weights(NamedTuple):
     output: np.ndarray  # (V, ·), the bias after the last unit
 
 
-def pack(matrix: np.ndarray, hidden: int) -> np.ndarray:
-    """From (D, 4H), one gate after the other, to (P, D, PANEL)."""
-    rows = len(matrix)
-    panels = padded(hidden) // UNITS
-    gates = np.zeros((rows, 4, panels * UNITS), np.float32)
-    gates[:, :, :hidden] = matrix.reshape(rows, 4, hidden)
-    packed = zeros(panels, rows, PANEL)
-    packed[:] = gates.reshape(rows, 4, panels, UNITS).transpose(2, 0, 1, 3).reshape(panels, rows, PANEL)
-    return packed
+def panel_shape(shape: Shape, array: str) -> tuple[int, ...]:
+    """Return the shape of an array with a dense parameter of all layers: (L, P, ·, PANEL).
+
+    Layers may have different numbers of rows; the largest fits.
+    """
+    rows = (shape.size(spec)[:-1] for spec in shape.specs if spec.array == array)
+    return shape.layers, padded(shape.hidden) // UNITS, *map(max, zip(*rows, strict=True)), PANEL
 
 
-def unpack(packed: np.ndarray, hidden: int) -> np.ndarray:
-    """From (P, D, PANEL) to (D, 4H)."""
-    panels, rows, _ = packed.shape
-    gates = packed.reshape(panels, rows, 4, UNITS).transpose(1, 2, 0, 3).reshape(rows, 4, panels * UNITS)
-    return np.ascontiguousarray(gates[:, :, :hidden]).reshape(rows, 4 * hidden)
-
-
-def empty_weights(shape: Shape, embedding: np.ndarray, output: np.ndarray) -> Weights:
-    """Zeros for the layers, and the given tables."""
-    panels = padded(shape.hidden) // UNITS
-    return Weights(
-        zeros(shape.layers, panels, max(shape.inputs), PANEL),
-        zeros(shape.layers, panels, shape.hidden, PANEL),
-        zeros(shape.layers, panels, PANEL),
-        embedding,
-        output,
-    )
-
-
-def pack_parameters(parameters: Parameters) -> Weights:
-    """The weights of the layers in panels; the tables as they are, without a copy."""
-    shape = parameters.shape
-    weights = empty_weights(shape, parameters.embedding, parameters.output)
-    for number, layer in enumerate(parameters.layers):
-        pack_layer(weights, number, layer, shape)
-    return weights
-
-
-def pack_layer(weights: Weights, number: int, layer: Layer, shape: Shape) -> None:
-    weights.w_ih[number, :, : shape.inputs[number]] = pack(layer.input, shape.hidden)
-    weights.w_hh[number] = pack(layer.recurrent, shape.hidden)
-    weights.bias[number] = pack(layer.bias[None], shape.hidden)[:, 0]
-
-
-def unpack_layer(weights: Weights, number: int, shape: Shape) -> Layer:
-    return Layer(
-        unpack(weights.w_ih[number, :, : shape.inputs[number]], shape.hidden),
-        unpack(weights.w_hh[number], shape.hidden),
-        unpack(weights.bias[number][:, None], shape.hidden)[0],
-    )
+def empty_weights(shape: Shape, tables: dict[str, np.ndarray]) -> Weights:
+    """Allocate zeros for the layers, and take the given tables."""
+    return Weights(**{array: zeros(*panel_shape(shape, array)) for array in DENSE}, **tables)
 
 
 def zeros_like(weights: Weights, tables: bool = True) -> Weights:
-    """Zeros of the same shapes; without tables, these are a single value."""
-    w_ih, w_hh, bias = (zeros(*array.shape) for array in (weights.w_ih, weights.w_hh, weights.bias))
-    if not tables:
-        return Weights(w_ih, w_hh, bias, zeros(1, 1), zeros(1, 1))
-    return Weights(w_ih, w_hh, bias, zeros(*weights.embedding.shape), zeros(*weights.output.shape))
+    """Allocate zeros of the same shapes; without tables, these are a single value."""
+    return Weights(
+        **{
+            name: zeros(*array.shape) if tables or name in DENSE else zeros(1, 1)
+            for name, array in weights._asdict().items()
+        }
+    )
 
 
 class OptimizerState(NamedTuple):
-    """What the optimizer keeps of past gradients."""
+    """What the optimizer keeps of past gradients. Adagrad's sums of squares are in `exp_avg_sq`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: np.ndarray  # int32 (2, V): of the rows of `embedding` and `output`; (2, 1) but for Adam
+    last_update_step: np.ndarray  # int32 (2, V): of the rows of `embedding` and `output`; (2, 1) except for Adam
+
+
+def optimizer_state(weights: Weights, shape: Shape, optimizer: str) -> OptimizerState:
+    """Allocate the state that `settings.parameters` declares for an optimizer."""
+    spec = OPTIMIZERS[optimizer]
+    kept = {each.array for each in spec.state}
+    return OptimizerState(
+        zeros_like(weights, tables="exp_avg" in kept),
+        zeros_like(weights, tables="exp_avg_sq" in kept),
+        np.zeros((len(shape.tables), shape.words if spec.row_steps else 1), np.int32),
+    )
 
 
 # --- threads --------------------------------------------------------------------------------------------
 
 
 class ThreadPartition(NamedTuple):
-    """What each thread owns: from [thread] to [thread + 1]."""
+    """The ranges that threads own: thread t has those from [t] to [t + 1]."""
 
     panels: np.ndarray  # panels of a layer
     transposed: np.ndarray  # panels of transposed recurrent weights
@@ -145,7 +120,7 @@ def partition(shape: Shape, threads: int) -> ThreadPartition:
 
 
 def workers(owned: ThreadPartition) -> list[Worker]:
-    """One for each thread, which share a barrier."""
+    """Make a worker for each thread, with a common barrier."""
     threads, arrivals = len(owned.panels) - 1, np.zeros(8, np.int64)
     panels, transposed, blocks = (array.tolist() for array in owned)
     return [
@@ -191,7 +166,7 @@ def transposed_weights(shape: Shape, owned: ThreadPartition) -> TransposedWeight
 
 
 class BatchArrays(NamedTuple):
-    """The words of a minibatch, N = B·T rows, and the keys of what is drawn for them."""
+    """The words of a minibatch, N = B·T rows, and the keys of its random numbers."""
 
     ids: np.ndarray  # int32 (N,): inputs
     targets: np.ndarray  # int32 (N,)
@@ -203,7 +178,7 @@ class BatchArrays(NamedTuple):
 
 
 class StepConfig(NamedTuple):
-    """What settings say about a step, and what changes from step to step."""
+    """The sizes, settings and schedule of a step."""
 
     batch: int
     steps: int
@@ -218,7 +193,7 @@ class StepConfig(NamedTuple):
 
 
 class Activations(NamedTuple):
-    """What a forward pass leaves, for N = B·T rows; layer by layer, see `lstm.LayerActivations`."""
+    """The results of a forward pass over N = B·T rows, by layer; see `lstm.LayerActivations`."""
 
     x: np.ndarray  # (L, N, ·)
     gates: np.ndarray  # (L, P, N, PANEL)
@@ -241,7 +216,7 @@ def activations(shape: Shape, batch: int, steps: int, y: np.ndarray | None = Non
 
 
 class BackwardBuffers(NamedTuple):
-    """Gradients on their way back."""
+    """Gradients of activations, and sums of squared gradients."""
 
     d_x: np.ndarray  # (L, N, ·): of the input of each layer
     d_out: np.ndarray  # (N, ·): of the last layer's output
@@ -268,7 +243,7 @@ def backward_buffers(shape: Shape, batch: int, steps: int, owned: ThreadPartitio
 def sparse_gradients(
     words: int, width: int, source: np.ndarray, part: np.ndarray, parts: int, threads: int
 ) -> SparseGradients:
-    """For a table of `words` rows. source, part: of each occurrence of a word in a minibatch."""
+    """Allocate gradients of a table with `words` rows. source, part: of each occurrence of a word in a minibatch."""
     occurrences = len(source)
     most = min(words, occurrences)
     return SparseGradients(
@@ -285,7 +260,7 @@ def sparse_gradients(
 
 
 def embedding_gradients(shape: Shape, parts: np.ndarray, steps: int, threads: int) -> SparseGradients:
-    """Every input of a minibatch is an occurrence, whose source row is that of d_x. parts: see `batch_parts`."""
+    """Allocate gradients of the embedding: each input is an occurrence, with a row of d_x. parts: see `batch_parts`."""
     part = np.tile(part_of_rows(parts), steps)
     return sparse_gradients(shape.words, padded(shape.embedding), np.arange(len(part)), part, len(parts) - 1, threads)
 

@@ -1,9 +1,10 @@
-"""Data-parallel training: every rank has some rows of the batch, and all apply the sum of their gradients.
+"""Data-parallel training: every rank computes gradients of some rows of the batch, and all apply their sum.
 
-While the backward pass runs, the output table's gradients are on their way; those of the layers and of the embedding
-follow in one sum. Parameters are never sent: they start the same on all ranks and get the same updates.
+The output table's gradients are reduced while the backward pass runs; those of the layers and of the embedding follow
+in one allreduce. Parameters are never sent: they start the same on all ranks and get the same updates.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.parameters import padded
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.scale.rows import scatter_rows, union_of_rows
+from neglm_cli.settings.parameters import DENSE
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cpu.training import Training
@@ -23,45 +25,46 @@ NO_ROWS = np.empty(0, np.int32)
 
 
 def contiguous_gradients(weights: Weights, extra: int) -> tuple[Weights, np.ndarray]:
-    """Gradients of the layers in one flat array, which is returned, too, with `extra` values after them."""
-    layers = (weights.w_ih, weights.w_hh, weights.bias)
-    flat = zeros(sum(array.size for array in layers) + extra)
-    ends = np.cumsum([array.size for array in layers])
-    w_ih, w_hh, bias = (
-        flat[end - array.size : end].reshape(array.shape) for array, end in zip(layers, ends, strict=True)
-    )
-    return Weights(w_ih, w_hh, bias, zeros(1, 1), zeros(1, 1)), flat
+    """Allocate gradients of the dense parameters in one flat array, for a single allreduce.
+
+    Return them, and the flat array, which ends with `extra` more values.
+    """
+    sizes = {name: getattr(weights, name).shape for name in DENSE}
+    flat = zeros(sum(map(math.prod, sizes.values())) + extra)
+    dense, start = {}, 0
+    for name, size in sizes.items():
+        end = start + math.prod(size)
+        dense[name], start = flat[start:end].reshape(size), end
+    return Weights(**dense, **{name: zeros(1, 1) for name in Weights._fields if name not in DENSE}), flat
 
 
 class DataParallel:
     """The step of one rank among several."""
 
     def __init__(self, ranks: Ranks, training: "Training", flat: np.ndarray) -> None:
-        """flat: the gradients of the layers, with room for those of embedded words after them."""
-        shape = training.shape
+        """flat: gradients of the dense parameters, and space for those of the minibatch's embedding rows."""
         self._ranks, self._training, self._flat = ranks, training, flat
-        self._embedding = shape.embedding
-        self._layers = sum(array.size for array in training.gradients[:3])
-        self._widths = padded(shape.embedding), padded(shape.hidden + 1)
-        self._columns = shape.hidden + 1
-        self._buffers = [zeros(1, width) for width in self._widths]
+        self._layers = sum(getattr(training.gradients, name).size for name in DENSE)
+        self._columns = {table: training.shape.width(table) for table in training.shape.tables}
+        self._buffers = {table: zeros(1, padded(columns)) for table, columns in self._columns.items()}
 
     def step(self, whole: Minibatch, batch: BatchArrays, config: StepConfig) -> StepResult:
-        """whole: the minibatch with the rows of all ranks; batch: those of this one."""
+        """Train on one minibatch. whole: the rows of all ranks; batch: those of this rank."""
         ranks, training, run = self._ranks, self._training, self._training.team.results
         losses = run(training.forward_and_loss, batch, config)
         loss = np.array([sum(loss for loss, _ in losses)])
         output = ranks.submit(self._reduce_output, whole, config)
         run(training.backward, batch, config)
         inputs = np.unique(whole.inputs).astype(np.int32)
-        end = self._layers + len(inputs) * self._embedding
-        input_gradients = self._flat[self._layers : end].reshape(len(inputs), self._embedding)
+        columns = self._columns["embedding"]
+        end = self._layers + len(inputs) * columns
+        input_gradients = self._flat[self._layers : end].reshape(len(inputs), columns)
         scatter_rows(inputs, _by_thread(training.embedding_gradients), input_gradients)
         rest = ranks.submit(self._reduce_rest, end, loss)
         outputs, output_gradients = output.result()
         rest.result()
         norms = run(
-            training.apply_reduced_gradients, config, (inputs, self._padded(0, input_gradients)),
+            training.apply_reduced_gradients, config, (inputs, self._padded("embedding", input_gradients)),
             (outputs, output_gradients),
         )  # fmt: skip
         return StepResult(float(loss[0]), whole.inputs.size, norms[0])
@@ -71,32 +74,32 @@ class DataParallel:
         self._ranks.allreduce(self._flat[:end])
 
     def _reduce_output(self, whole: Minibatch, config: StepConfig) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the output table that any rank has touched, and their gradients."""
+        """Return the rows of the output table that any rank has touched, and the sums of their gradients."""
         ranks, loss = self._ranks, self._training.loss
         if isinstance(loss, SoftmaxLoss):
             ranks.allreduce(loss.dense_gradients.reshape(-1))
-            return NO_ROWS, self._buffers[1][:0]
+            return NO_ROWS, self._buffers["output"][:0]
         parts = _by_thread(loss.gradients)
         noise = loss.noise_words(config)
         if noise is not None:  # the text and the noise words are known to all ranks
             words = np.unique(np.concatenate([noise.reshape(-1), whole.targets.reshape(-1)]))
         else:
             words = union_of_rows(ranks, np.concatenate([own for own, _ in parts]))
-        rows = np.empty((len(words), self._columns), np.float32)
+        rows = np.empty((len(words), self._columns["output"]), np.float32)
         scatter_rows(words, parts, rows)
         ranks.allreduce(rows.reshape(-1))
-        return words, self._padded(1, rows)
+        return words, self._padded("output", rows)
 
-    def _padded(self, table: int, rows: np.ndarray) -> np.ndarray:
-        """Copy rows to rows of the kernels' length."""
+    def _padded(self, table: str, rows: np.ndarray) -> np.ndarray:
+        """Copy rows of gradients to rows of the padded length that kernels take."""
         buffer = self._buffers[table]
         if len(rows) > len(buffer):
-            buffer = self._buffers[table] = zeros(len(rows) * 5 // 4, self._widths[table])
+            buffer = self._buffers[table] = zeros(len(rows) * 5 // 4, buffer.shape[1])
         buffer[: len(rows), : rows.shape[1]] = rows
         return buffer[: len(rows)]
 
 
 def _by_thread(gradients: SparseGradients) -> list[tuple[np.ndarray, np.ndarray]]:
-    """What each thread has gathered: rows, and their gradients."""
+    """Return the rows that each thread has gathered, and their gradients."""
     counts = gradients.counts[:, 0].tolist()
     return [(gradients.rows[i, :n], gradients.values[i, :n]) for i, n in enumerate(counts)]

@@ -14,17 +14,19 @@ from neglm_cli.lm.cpu.data_parallel import DataParallel, contiguous_gradients
 from neglm_cli.lm.cpu.sampled import OutputLayer
 from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
 from neglm_cli.lm.cpu.step import score
+from neglm_cli.lm.cpu.tensors import load_tensors, pack_parameters, to_tensors
 from neglm_cli.lm.cpu.threads import Team
 from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
-from neglm_cli.lm.parameters import Layer, Parameters, Shape, start
+from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
 from neglm_cli.lm.scalar import dropout_keys
-from neglm_cli.lm.tensors import Rows
+from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -61,7 +63,7 @@ class CpuDevice:
         self.bias = np.float32(LOSSES[settings.loss].bias)
         self._owned = arrays.partition(self.shape, settings.threads)
         self.team = Team(arrays.workers(self._owned))
-        self.weights = arrays.pack_parameters(parameters)
+        self.weights = pack_parameters(parameters)
 
     def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
         settings = self.settings
@@ -140,52 +142,28 @@ class CpuDevice:
     # --- files ----------------------------------------------------------------------------------------
 
     def parameters(self) -> Tensors:
-        return self._named("", self.weights)
+        return to_tensors(self.weights, self.shape)
 
     def state(self) -> Tensors:
         training, hidden = self._training, self.shape.hidden
-        tensors: Tensors = {"moved": training.state.last_update_step}
-        for number, moments in enumerate(self._moments()):
-            tensors |= self._named(f"moment.{number}.", moments)
-        for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
+        tensors = row_steps(self.shape, self.settings, training.state.last_update_step)
+        for prefix, kept in optimizer_arrays(self.settings, training.state).items():
+            tensors |= to_tensors(kept, self.shape, prefix)
+        for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
             tensors[name] = gather_rows(self._ranks, array[:, : self._batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         training, hidden = self._training, self.shape.hidden
-        self._fill("", self.weights, tensors)
-        for number, moments in enumerate(self._moments()):
-            self._fill(f"moment.{number}.", moments, tensors)
-        for name, array in (("hidden", training.activations.h), ("cell", training.activations.c)):
+        load_tensors(self.weights, self.shape, tensors)
+        for prefix, kept in optimizer_arrays(self.settings, training.state).items():
+            load_tensors(kept, self.shape, tensors, prefix)
+        for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
             array[:, : self._batch, :hidden] = tensors[name][:, self._rows]
-        training.state.last_update_step[:] = tensors["moved"]
+        steps = stacked_row_steps(self.shape, self.settings, tensors)
+        if steps is not None:
+            training.state.last_update_step[:] = steps
         training.transpose()
-
-    def _moments(self) -> list[arrays.Weights]:
-        """Those that the optimizer keeps."""
-        state = self._training.state
-        return [state.exp_avg_sq, state.exp_avg][: self.settings.moments]
-
-    def _named(self, prefix: str, weights: arrays.Weights) -> Tensors:
-        shape = self.shape
-        tensors: Tensors = {
-            f"{prefix}embedding": Rows(weights.embedding, shape.embedding),
-            f"{prefix}output": Rows(weights.output, shape.hidden),
-            f"{prefix}output_bias": weights.output[:, shape.hidden].copy(),
-        }
-        for layer in range(shape.layers):
-            for part, array in arrays.unpack_layer(weights, layer, shape)._asdict().items():
-                tensors[f"{prefix}lstm.{layer}.{part}"] = array
-        return tensors
-
-    def _fill(self, prefix: str, weights: arrays.Weights, tensors: Mapping[str, np.ndarray]) -> None:
-        shape = self.shape
-        weights.embedding[:, : shape.embedding] = tensors[f"{prefix}embedding"]
-        weights.output[:, : shape.hidden] = tensors[f"{prefix}output"]
-        weights.output[:, shape.hidden] = tensors[f"{prefix}output_bias"]
-        for layer in range(shape.layers):
-            parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))
-            arrays.pack_layer(weights, layer, parts, shape)
 
     def close(self) -> None:
         self.team.close()
@@ -197,7 +175,7 @@ def load_kernels(settings: Settings, training: bool) -> None:
     Callers do this before they start a timer, and in a thread that can be interrupted.
     """
     tiny = replace(settings, k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1, threads=1)
-    device = CpuDevice(start(Shape(3, 1, 1, 1), 1, 0.0, 0.0, 0.0), tiny, np.ones(3), 0)
+    device = CpuDevice(zero_parameters(Shape(3, 1, 1, 1)), tiny, np.ones(3), 0)
     words = np.zeros((1, 1), np.int32)
     (worker,) = device.team.workers
     if training:

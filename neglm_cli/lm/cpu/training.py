@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays
-from neglm_cli.lm.cpu.arrays import BatchArrays, OptimizerState, StepConfig, ThreadPartition, Weights
+from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, ThreadPartition, Weights
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.losses import SoftmaxLoss, make_loss
 from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
@@ -43,11 +43,7 @@ class Training:
         self.shape, self.team = shape, team
         self.weights, self.gradients = weights, gradients
         self.loss = make_loss(shape, settings, parts, noise, offsets)
-        self.state = OptimizerState(
-            arrays.zeros_like(weights, tables=settings.moments > 1),
-            arrays.zeros_like(weights, tables=settings.moments > 0),
-            np.zeros((2, shape.words if settings.moments > 1 else 1), np.int32),
-        )
+        self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
         self.buffers = arrays.backward_buffers(shape, batch, steps, owned)

@@ -1,56 +1,82 @@
 """The arrays of a model and of its training, in the layouts that the kernels take. Letters as in `lstm`."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.lm.cuda.gpu import Array, Bits, Float, Floats, Gpu, Ids, Int, Matrix
 from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.settings.parameters import OPTIMIZERS, ParameterSpec
 
 # --- parameters -----------------------------------------------------------------------------------------
 
 
+LAYER_ORDER = ("w_ih", "bias", "w_hh")  # rows of a layer's view
+
+
 class Weights(NamedTuple):
-    """Parameters, their gradients, or their moments."""
+    """Parameters, their gradients, or their optimizer state."""
 
     table: Array  # (2V, W): the embedding, then the output table
     layers: Array  # (·,): of all layers
     views: list[Array]  # of each layer: (D + 1 + H, 4H)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.table.nbytes + self.layers.nbytes)
+
 
 def table_width(shape: Shape) -> int:
-    """W: the same for both tables, which are one array."""
-    return max(padded(shape.embedding), padded(shape.hidden + 1))
+    """Return W, the length of a row: the same for both tables, which are one array."""
+    return max(padded(shape.width(table)) for table in shape.tables)
+
+
+def layer_rows(shape: Shape, parameter: ParameterSpec) -> slice:
+    """Return the rows of a dense parameter in its layer's view."""
+    start = 0
+    for array in LAYER_ORDER:
+        (spec,) = (each for each in shape.specs if each.array == array and each.layer == parameter.layer)
+        end = start + math.prod(shape.size(spec)[:-1])
+        if array == parameter.array:
+            break
+        start = end
+    return slice(start, end)
 
 
 def zero_weights(gpu: Gpu, shape: Shape, tables: bool = True) -> Weights:
-    """Zeros; without tables, these have a single row."""
-    sizes = [(inputs + 1 + shape.hidden, 4 * shape.hidden) for inputs in shape.inputs]
-    flat = gpu.zeros(sum(height * width for height, width in sizes))
+    """Allocate zeros; without tables, these have a single row."""
+    width = 4 * shape.hidden
+    heights = [layer_rows(shape, spec).stop for spec in shape.specs if spec.array == LAYER_ORDER[-1]]
+    flat = gpu.zeros(sum(heights) * width)
     views, start = [], 0
-    for height, width in sizes:
+    for height in heights:
         views.append(flat[start : start + height * width].reshape(height, width))
         start += height * width
-    return Weights(gpu.zeros((2 * shape.words if tables else 1, table_width(shape))), flat, views)
+    return Weights(gpu.zeros((len(shape.tables) * shape.words if tables else 1, table_width(shape))), flat, views)
 
 
 class OptimizerState(NamedTuple):
-    """What the optimizer keeps of past gradients."""
+    """What the optimizer keeps of past gradients. Adagrad's sums of squares are in `exp_avg_sq`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: Array  # int32 (2V,): of the rows of the table; (1,) but for Adam
+    last_update_step: Array  # int32 (2V,): of the rows of the table; (1,) except for Adam
 
 
-def zero_state(gpu: Gpu, shape: Shape, moments: int) -> OptimizerState:
-    """moments: how many arrays of them the optimizer needs."""
-    exp_avg_sq = zero_weights(gpu, shape, moments > 0)
-    exp_avg = zero_weights(gpu, shape, moments > 1)
-    return OptimizerState(exp_avg, exp_avg_sq, gpu.zeros(2 * shape.words if moments > 1 else 1, np.int32))
+def zero_state(gpu: Gpu, shape: Shape, optimizer: str) -> OptimizerState:
+    """Allocate the state that `settings.parameters` declares for an optimizer."""
+    spec = OPTIMIZERS[optimizer]
+    kept = {each.array for each in spec.state}
+    return OptimizerState(
+        zero_weights(gpu, shape, tables="exp_avg" in kept),
+        zero_weights(gpu, shape, tables="exp_avg_sq" in kept),
+        gpu.zeros(len(shape.tables) * shape.words if spec.row_steps else 1, np.int32),
+    )
 
 
 class Moments(NamedTuple):
-    """A parameter array, and what the optimizer keeps of its gradients; all flat."""
+    """A parameter array, and the optimizer state of its values; all flat."""
 
     parameter: Floats
     exp_avg: Floats
@@ -61,14 +87,14 @@ class Moments(NamedTuple):
 
 
 class BatchArrays(NamedTuple):
-    """The words of a minibatch, N = B·T rows, and the keys of what is drawn for them."""
+    """The words of a minibatch, N = B·T rows, and the keys of its random numbers."""
 
     words: Bits  # (N,): each row's input in the lower half, its target in the upper
     header: Bits  # position of the first target, distance of rows in the corpus, keys: see `functions`
 
 
 class StepConfig(NamedTuple):
-    """The sizes of a minibatch, and what settings say about its step."""
+    """The sizes and settings of a step."""
 
     batch: Int
     steps: Int
@@ -83,7 +109,7 @@ class StepConfig(NamedTuple):
 
 
 class Activations:
-    """What a forward pass leaves, layer by layer: see `lstm`."""
+    """The results of a forward pass, by layer; see `lstm`."""
 
     def __init__(self, gpu: Gpu, shape: Shape, batch: int, steps: int) -> None:
         rows, units = batch * steps, shape.hidden
@@ -98,7 +124,7 @@ class Activations:
 
 
 class BackwardBuffers(NamedTuple):
-    """Gradients on their way back."""
+    """Gradients of activations."""
 
     d_y: Array  # (N, W)
     d_x: Array  # (N, W), or more rows: of the input of each layer, one after the other

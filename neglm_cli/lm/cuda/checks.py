@@ -14,9 +14,9 @@ from neglm_cli.lm.checks import (
     Task,
     checked,
     compare,
+    compare_resumed,
     described,
-    hand_over,
-    on_processor,
+    on_cpu,
 )
 from neglm_cli.lm.cuda import gemm as gemms
 from neglm_cli.lm.cuda import lstm
@@ -138,9 +138,9 @@ def training_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]
     """Check minibatches whose time steps are one launch, if the GPU can run all blocks of it at once."""
     on_gpu = maker(gpu, kernels)
     for name, changes in VARIANTS.items():
-        yield checked(name, partial(compare, sizes.task(**changes), on_gpu, on_processor))
+        yield checked(name, partial(compare, sizes.task(**changes), on_gpu, on_cpu))
     many = sizes.task(loss="softmax")._replace(words=sizes.many_words, minibatches=1)
-    yield checked("softmax, a block of words at a time", partial(compare, many, on_gpu, on_processor))
+    yield checked("softmax, a block of words at a time", partial(compare, many, on_gpu, on_cpu))
 
 
 def step_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels | None, note: Callable[[str], None]) -> Iterator[Check]:
@@ -152,13 +152,13 @@ def step_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels | None, note: Callable[
     on_gpu = maker(gpu, kernels)
     for name, changes in VARIANTS.items():
         task = sizes.task(batch=sizes.large_batch, **changes)
-        yield checked(f"{name}, {sizes.large_batch} rows", partial(compare, task, on_gpu, on_processor))
+        yield checked(f"{name}, {sizes.large_batch} rows", partial(compare, task, on_gpu, on_cpu))
 
 
 def state_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:
     task, on_gpu = sizes.task(optimizer="adam", adam="exact", lr=0.01), maker(gpu, kernels)
-    yield checked("a training that goes on on the GPU", partial(hand_over, task, on_processor, on_gpu))
-    yield checked("a training that goes on on the processor", partial(hand_over, task, on_gpu, on_processor))
+    yield checked("a training resumed on the GPU", partial(compare_resumed, task, on_cpu, on_gpu))
+    yield checked("a training resumed on the CPU", partial(compare_resumed, task, on_gpu, on_cpu))
 
 
 def maker(gpu: Gpu, kernels: Kernels) -> Maker:

@@ -1,33 +1,35 @@
 """A GPU as a device: a model in its memory, trained and scored by queued launches."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
 
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.arrays import StepConfig, Weights, table_width, zero_weights
+from neglm_cli.lm.cuda.arrays import StepConfig, table_width, zero_weights
 from neglm_cli.lm.cuda.gemm import Gemm, MatrixView, TiledGemm
-from neglm_cli.lm.cuda.gpu import Array, Gpu, Signal
+from neglm_cli.lm.cuda.gpu import Gpu, Signal
 from neglm_cli.lm.cuda.losses import VocabularyScores
 from neglm_cli.lm.cuda.network import Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
 from neglm_cli.lm.cuda.scorer import CudaScorer
 from neglm_cli.lm.cuda.staging import StagingBuffer
+from neglm_cli.lm.cuda.tensors import load_tensors, to_tensors
 from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows
-from neglm_cli.lm.parameters import Layer, Parameters
+from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.scalar import dropout_keys
+from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
 from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 
 SAMPLED_ROWS = 64  # whose log Z is computed while training
-ROWS_AT_ONCE = 4096  # of tables, copied at a time
 
 
 class PendingMinibatch:
@@ -45,21 +47,6 @@ class PendingMinibatch:
 
     def synchronize(self) -> None:
         self.result()
-
-
-class DeviceRows:
-    """Rows of a table, downloaded some at a time, for files."""
-
-    def __init__(self, gpu: Gpu, table: Array, first: int, count: int, width: int) -> None:
-        self.shape = (count, width)
-        self.dtype = np.dtype(np.float32)
-        self._gpu, self._table, self._first = gpu, table, first
-
-    def blocks(self) -> Iterator[np.ndarray]:
-        count, width = self.shape
-        for start in range(self._first, self._first + count, ROWS_AT_ONCE):
-            end = min(start + ROWS_AT_ONCE, self._first + count)
-            yield np.ascontiguousarray(self._gpu.download(self._table[start:end])[:, :width])
 
 
 class CudaDevice:
@@ -83,9 +70,7 @@ class CudaDevice:
         self.bias = float(LOSSES[settings.loss].bias)
         self.weights = zero_weights(gpu, self.shape)
         self.logit_offsets = gpu.upload(self._offsets(logit_offsets))
-        self._fill_tables(self.weights, parameters.embedding, parameters.output)
-        for layer, values in enumerate(parameters.layers):
-            self._fill_layer(self.weights, layer, values)
+        load_tensors(gpu, self.weights, self.shape, parameters.tensors())
 
     def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
         settings = self.settings
@@ -137,6 +122,10 @@ class CudaDevice:
         if self.settings.exact:
             self._training.flush_all_lazy_updates(step, rate)
 
+    def memory(self) -> dict[str, int]:
+        """Return the bytes of the training's arrays; see `Training.memory`."""
+        return self._training.memory()
+
     # --- scoring --------------------------------------------------------------------------------------
 
     def scorer(self, capacity: int) -> CudaScorer:
@@ -145,71 +134,30 @@ class CudaDevice:
     # --- files ----------------------------------------------------------------------------------------
 
     def parameters(self) -> Tensors:
-        return self._named("", self.weights)
+        return to_tensors(self.gpu, self.weights, self.shape)
 
     def state(self) -> Tensors:
-        last_update_step = self.gpu.download(self._training.state.last_update_step)
-        tensors: Tensors = {
-            "moved": last_update_step.reshape(2, -1) if self.settings.moments > 1 else np.zeros((2, 1), np.int32)
-        }
-        for number, moments in enumerate(self._moments()):
-            tensors |= self._named(f"moment.{number}.", moments)
-        tensors["hidden"], tensors["cell"] = (gather_rows(self._ranks, array) for array in self._last_state())
-        return tensors
+        settings, state = self.settings, self._training.state
+        tensors = row_steps(self.shape, settings, self.gpu.download(state.last_update_step))
+        for prefix, kept in optimizer_arrays(settings, state).items():
+            tensors |= to_tensors(self.gpu, kept, self.shape, prefix)
+        states = zip((HIDDEN_STATE, CELL_STATE), self._last_state(), strict=True)
+        return tensors | {name: gather_rows(self._ranks, array) for name, array in states}
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
-        gpu, training, activations = self.gpu, self._training, self._training.activations
-        for prefix, values in [("", self.weights), *((f"moment.{n}.", m) for n, m in enumerate(self._moments()))]:
-            self._fill(prefix, values, tensors)
-        if self.settings.moments > 1:
-            gpu.write(training.state.last_update_step, tensors["moved"].reshape(-1))
-        state = State(tensors["hidden"][:, self._rows], tensors["cell"][:, self._rows])
-        write_state(gpu, self.shape, activations, state, self._batch * self.settings.bptt)
+        gpu, training = self.gpu, self._training
+        load_tensors(gpu, self.weights, self.shape, tensors)
+        for prefix, kept in optimizer_arrays(self.settings, training.state).items():
+            load_tensors(gpu, kept, self.shape, tensors, prefix)
+        steps = stacked_row_steps(self.shape, self.settings, tensors)
+        if steps is not None:
+            gpu.write(training.state.last_update_step, steps.reshape(-1))
+        state = State(tensors[HIDDEN_STATE][:, self._rows], tensors[CELL_STATE][:, self._rows])
+        write_state(gpu, self.shape, training.activations, state, self._batch * self.settings.bptt)
 
     def _last_state(self) -> State:
         """Download the state after the last minibatch."""
         return read_state(self.gpu, self.shape, self._training.activations, self._batch)
-
-    def _moments(self) -> list[Weights]:
-        """Those that the optimizer keeps."""
-        state = self._training.state
-        return [state.exp_avg_sq, state.exp_avg][: self.settings.moments]
-
-    def _named(self, prefix: str, values: Weights) -> Tensors:
-        shape, gpu = self.shape, self.gpu
-        words, hidden = shape.words, shape.hidden
-        output = DeviceRows(gpu, values.table, words, words, hidden + 1)
-        tensors: Tensors = {
-            f"{prefix}embedding": DeviceRows(gpu, values.table, 0, words, shape.embedding),
-            f"{prefix}output": DeviceRows(gpu, values.table, words, words, hidden),
-            f"{prefix}output_bias": np.concatenate([block[:, hidden] for block in output.blocks()]),
-        }
-        for layer, inputs in enumerate(shape.inputs):
-            stacked = gpu.download(values.views[layer])
-            tensors[f"{prefix}lstm.{layer}.input"] = stacked[:inputs]
-            tensors[f"{prefix}lstm.{layer}.recurrent"] = stacked[inputs + 1 :]
-            tensors[f"{prefix}lstm.{layer}.bias"] = stacked[inputs]
-        return tensors
-
-    def _fill(self, prefix: str, values: Weights, tensors: Mapping[str, np.ndarray]) -> None:
-        output = np.concatenate([tensors[f"{prefix}output"], tensors[f"{prefix}output_bias"][:, None]], axis=1)
-        self._fill_tables(values, tensors[f"{prefix}embedding"], output)
-        for layer in range(self.shape.layers):
-            parts = Layer(*(tensors[f"{prefix}lstm.{layer}.{part}"] for part in Layer._fields))
-            self._fill_layer(values, layer, parts)
-
-    def _fill_tables(self, values: Weights, embedding: np.ndarray, output: np.ndarray) -> None:
-        """Copy rows to the table, whatever their padding."""
-        words, width = self.shape.words, table_width(self.shape)
-        for table, first, used in ((embedding, 0, self.shape.embedding), (output, words, self.shape.hidden + 1)):
-            for start in range(0, words, ROWS_AT_ONCE):
-                end = min(start + ROWS_AT_ONCE, words)
-                block = np.zeros((end - start, width), np.float32)
-                block[:, :used] = table[start:end, :used]
-                self.gpu.write(values.table[first + start : first + end], block)
-
-    def _fill_layer(self, values: Weights, layer: int, parts: Layer) -> None:
-        self.gpu.write(values.views[layer], np.concatenate([parts.input, parts.bias[None], parts.recurrent]))
 
     def close(self) -> None:
         self.gpu.synchronize()

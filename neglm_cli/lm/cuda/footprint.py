@@ -1,4 +1,4 @@
-"""The GPU memory of a training, before any is allocated: the same code on a GPU that only counts."""
+"""The GPU memory of a training before any is allocated: the same code on a GPU that only counts."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from neglm_cli.settings.train_lm import Settings
 
 
 class CountingGpu:
-    """A substitute for `Gpu` while arrays are allocated. They are never touched, so the host needs no memory."""
+    """A stand-in for `Gpu` that counts the bytes of arrays. They are never touched, so the host needs no memory."""
 
     multiprocessors = 1
 
@@ -37,9 +37,9 @@ class CountingGpu:
 
 
 def footprint(parameters: Parameters, settings: Settings, counts: np.ndarray) -> dict[str, int]:
-    """Bytes, by purpose."""
+    """Return the bytes by purpose; `minibatch` has all buffers that the other purposes do not count."""
     gpu = CountingGpu()
     device = CudaDevice(parameters, settings, counts, 0, cast(Gpu, gpu))
-    model = gpu.bytes
     device.prepare_training()
-    return {"parameters": model, "training": gpu.bytes - model}
+    memory = device.memory()
+    return memory | {"minibatch": gpu.bytes - sum(memory.values())}

@@ -42,7 +42,7 @@ class Training:
         gpu, shape = network.gpu, network.shape
         self._gpu, self._network, self._shape, self._settings = gpu, network, shape, settings
         self.weights, self._alias_table = weights, alias_table
-        self.state = zero_state(gpu, shape, settings.moments)
+        self.state = zero_state(gpu, shape, settings.optimizer)
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
         self._tables = TableGradients(gpu, shape, settings, float(LOSSES[settings.loss].bias))
@@ -133,6 +133,16 @@ class Training:
         counts = self._gpu.upload(np.array([count, 0], np.int32))
         self.flush_lazy_updates(SparseGradients(rows, counts, self._tables.gradients.values), step + 1, rate)
         self._gpu.synchronize()  # before these two arrays are freed
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes of what outlives a minibatch, by purpose, as on the CPU."""
+        state, sparse = self.state, self._tables.gradients
+        gradients = self.gradients.nbytes + self._loss.dense_gradients.nbytes
+        return {
+            "parameters": self.weights.nbytes,
+            "optimizer": state.exp_avg.nbytes + state.exp_avg_sq.nbytes + state.last_update_step.nbytes,
+            "gradients": gradients + sum(array.nbytes for array in sparse),
+        }
 
     def total_loss(self, own: float) -> float:
         """The loss of all ranks."""

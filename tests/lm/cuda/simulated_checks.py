@@ -6,7 +6,7 @@ Run by test_checks.py with NUMBA_ENABLE_CUDASIM=1, in the first process of Numba
 import json
 from typing import Any
 
-from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_processor
+from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_cpu
 from neglm_cli.lm.cuda import checks, choice, losses, network
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
@@ -56,7 +56,7 @@ def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
     return [
         checked("a kernel that no check has run", lambda: checks._every_kernel(gpu, SIZES)),
         checked("a product that adds nothing", lambda: checks._grouped(gpu, adds_nothing)),
-        checked("a product that is a little too large", lambda: compare(SIZES.task(), too_large, on_processor)),
+        checked("a product that is a little too large", lambda: compare(SIZES.task(), too_large, on_cpu)),
     ]
 
 

@@ -103,7 +103,7 @@ class Layer:
         gradient = self.model.like()
         reference.backward(self.model, self.inputs, self.activations, self.d_out, gradient, self.masks, self.state_mask)
         d_z, xh = self.gpu.download(self.z), self.gpu.download(self.xh)[: self.rows]
-        close(xh.T @ d_z, np.concatenate([gradient.w[0], gradient.b, gradient.u[0]]))
+        close(xh.T @ d_z, np.concatenate([gradient.w_ih[0], gradient.bias, gradient.w_hh[0]]))
         close(d_z @ self.gpu.download(self.weights)[:INPUTS].T, by_rows(gradient.embedding[self.inputs]))
 
 

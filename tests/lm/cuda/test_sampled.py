@@ -63,10 +63,10 @@ def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: i
         )
         every = np.append(words, targets[row])
         truth = np.append(np.zeros(k), 1)
-        scores = model.output[every] @ one[0, 0] + offsets[every] + model.bias[every]
+        scores = model.output[every] @ one[0, 0] + offsets[every] + model.output_bias[every]
         d_scores = SCALE * (sigmoid(scores) - truth)
         expected_d_y[row, : width - 1] = d_one[0, 0]
-        expected_d_y[row, width - 1] = d_scores @ model.bias[every]
+        expected_d_y[row, width - 1] = d_scores @ model.output_bias[every]
         expected_factors[2 * capacity + row * k : 2 * capacity + (row + 1) * k] = d_scores[:k]
         expected_factors[capacity + row] = d_scores[k]
     for found, expected in ((d_y, expected_d_y), (factors, expected_factors), (losses, expected_losses)):

@@ -1,0 +1,90 @@
+"""The parameters of the language model and the state of its optimizers, each declared once.
+
+Initial values, tensors in files and their validation, checkpoints, memory estimates, allreduce buffers and
+neglm-format(5) follow from these tables. Shapes: V words, D embedding, H hidden units, I inputs of a layer (D for the
+first layer, H for the others).
+"""
+
+from typing import NamedTuple
+
+
+class ParameterSpec(NamedTuple):
+    """A parameter tensor: its name in files, shape, initial values, and the array that holds it while training.
+
+    A table has one row per word, of which a minibatch touches a few: gradients are sparse. Parameters of the same table
+    share its rows, one after the other. All other parameters are dense, one tensor per layer.
+    """
+
+    name: str  # {layer} stands for the number of a layer
+    shape: tuple[str, ...]
+    meaning: str
+    uniform: str = ""  # the setting X of initial values uniform in [-X, X]
+    constant: str = ""  # the setting that is the initial value
+    table: str = ""
+    layer: int = -1  # the number in the name, filled in by `parameters`
+
+    @property
+    def array(self) -> str:
+        """The field of `Weights` that holds it: its table, or an array for all layers."""
+        return self.table or self.name.rpartition(".")[2]
+
+
+PARAMETERS = (
+    ParameterSpec("embedding", ("V", "D"), "input vector of each word", uniform="init", table="embedding"),
+    ParameterSpec("output", ("V", "H"), "output vector of each word", uniform="init_output", table="output"),
+    ParameterSpec("output_bias", ("V",), "bias of each word; 0 for losses without biases", constant="bias_init",
+                  table="output"),
+    ParameterSpec("lstm.{layer}.w_ih", ("I", "4H"), "input weights of the layer; columns are the gates i, f, g, o",
+                  uniform="init"),
+    ParameterSpec("lstm.{layer}.w_hh", ("H", "4H"), "recurrent weights of the layer, of its previous h",
+                  uniform="init"),
+    ParameterSpec("lstm.{layer}.bias", ("4H",), "biases of the layer's gates", uniform="init"),
+)  # fmt: skip
+TABLES = tuple(dict.fromkeys(spec.table for spec in PARAMETERS if spec.table))
+DENSE = tuple(dict.fromkeys(spec.array for spec in PARAMETERS if not spec.table))
+
+
+def parameters(layers: int) -> list[ParameterSpec]:
+    """Return all parameters of a model: those of the tables, then those of each layer.
+
+    The order numbers the random streams of initial values.
+    """
+    found = [spec for spec in PARAMETERS if spec.table]
+    for layer in range(layers):
+        for spec in PARAMETERS:
+            if not spec.table:
+                shape = tuple(("H" if layer else "D") if letter == "I" else letter for letter in spec.shape)
+                found.append(spec._replace(name=spec.name.format(layer=layer), shape=shape, layer=layer))
+    return found
+
+
+class StateSpec(NamedTuple):
+    """A value that an optimizer keeps for each parameter; its tensors in files are `{name}.{parameter}`."""
+
+    name: str  # as in PyTorch
+    meaning: str
+    array: str  # the field of `OptimizerState` that holds it
+    nonnegative: bool = False
+
+
+class OptimizerSpec(NamedTuple):
+    """The state of an optimizer. row_steps: `last_update_step.{table}` has the step of each row's last update."""
+
+    state: tuple[StateSpec, ...] = ()
+    row_steps: bool = False
+
+
+OPTIMIZERS = {
+    "sgd": OptimizerSpec(),
+    "adagrad": OptimizerSpec((StateSpec("sum", "sums of squared gradients", "exp_avg_sq", nonnegative=True),)),
+    "adam": OptimizerSpec(
+        (
+            StateSpec("exp_avg", "moving averages of gradients", "exp_avg"),
+            StateSpec("exp_avg_sq", "moving averages of squared gradients", "exp_avg_sq", nonnegative=True),
+        ),
+        row_steps=True,
+    ),
+}
+LAST_UPDATE_STEP = "last_update_step"
+
+HIDDEN_STATE, CELL_STATE = "hidden_state", "cell_state"  # of the LSTM, carried from minibatch to minibatch
