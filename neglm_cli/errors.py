@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines: newlines and tabs stay."""
+    """Return the same for text of several lines: newlines and tabs stay."""
     return text.translate(_LINES)
 
 
@@ -47,7 +47,7 @@ def short(text: str, most: int) -> str:
 
 
 def shown(path: str) -> str:
-    """A file's name for a sentence: quoted if it is empty, has a newline in it, or bytes that are no text."""
+    """Return a file's name for a sentence: quoted if it is empty, has a newline in it, or bytes that are no text."""
     return path if path and visible(path) == path else repr(path)
 
 
@@ -59,7 +59,7 @@ class NeglmError(Exception):
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
+    """Return a number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
     if number == 1:
         return f"1 {noun}"
     if noun.endswith("y"):
@@ -72,6 +72,6 @@ def times(count: int) -> str:
 
 
 def empty(name: str) -> str:
-    """The sentence for a text or a list without a byte in it."""
+    """Return the sentence for a text or a list without a byte in it."""
     what = "pipe a text into it" if name == "standard input" else "name a file with text in it"
     return f"{name} is empty: there are no words to read; {what}"

@@ -64,14 +64,14 @@ def _kernel_directory() -> str:
 
 
 def _is_trusted(directory: Path) -> bool:
-    """True if nobody else can write to a directory: what is loaded from it is code."""
+    """Return True if nobody else can write to a directory: what is loaded from it is code."""
     status, parent = directory.stat(), directory.parent.stat()
     writable = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     return status.st_uid == os.geteuid() and not writable and parent.st_uid in (os.geteuid(), 0)
 
 
 def _temporary_directory() -> str:
-    """A place for this run only: kernels are compiled at every start."""
+    """Return a place for this run only: kernels are compiled at every start."""
     directory = tempfile.mkdtemp(prefix="neglm-kernels-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory

@@ -117,7 +117,8 @@ class Code:
 
 
 def _halvings() -> list[tuple[list[int], list[int]]]:
-    """The lanes of two vectors side by side that each round adds, chosen so that a shuffle is one instruction."""
+    """Return the lanes of two vectors side by side that each round adds, chosen so that a shuffle is one
+    instruction."""
     rounds = []
     if LANES == 16:
         rounds.append(_pick([range(8), range(16, 24)], 8))

@@ -33,7 +33,8 @@ def softplus(score):
 
 @inlined
 def divergence(observed, noise, score):
-    """The term of a cell in KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` or `noise`.
+    """Return the term of a cell in KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` or
+    `noise`.
 
     Clamped at 0, because of rounding.
     """
@@ -57,7 +58,7 @@ def insert(largest, value, cell):
 
 @kernel
 def all_cells(scores, first, cells, by_word, by_context, largest):
-    """Sum all cells of the rows from `first` on, with these scores (rows, C); returns their part of S(m).
+    """Sum all cells of the rows from `first` on, with these scores (rows, C). Return their part of S(m).
 
     Adds their divergence to by_word and by_context, and the largest terms to `largest`.
     """
@@ -91,7 +92,8 @@ def all_cells(scores, first, cells, by_word, by_context, largest):
 
 @kernel
 def score_gradients(scores, first, cells):
-    """The part of S(m) of the rows from `first` on, with these scores (rows, C), which are replaced by g = dS/dm."""
+    """Return the part of S(m) of the rows from `first` on, with these scores (rows, C), which are replaced by g =
+    dS/dm."""
     starts, columns, observed, noise_x, noise = cells
     total = 0.0
     for i in range(scores.shape[0]):
@@ -152,7 +154,7 @@ def empty_cells(xs, ys, cells, scores, terms):
 
 
 def no_cells(size: int) -> Largest:
-    """An empty list of so many values."""
+    """Return an empty list of so many values."""
     return Largest(np.zeros(size), np.full(size, -1))
 
 

@@ -86,7 +86,7 @@ def _scores_of_empty_cells(
 
 
 def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The range of the values, without outliers."""
+    """Return the range of the values, without outliers."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     first, last = np.searchsorted(sums, (CUT_OFF * sums[-1], (1 - CUT_OFF) * sums[-1]))

@@ -74,7 +74,7 @@ def maximize(
 
 
 def initial_scores(joint: Joint, size: int, objective: str, seed: int) -> Scores:
-    """The scores of truncated SVD (see `svd`). With no empty cells and full rank these are the optimum.
+    """Return the scores of truncated SVD (see `svd`). With no empty cells and full rank these are the optimum.
 
     The offset of the SVD must be in the vectors here: a small matrix is decomposed with it, for a large one it takes
     one dimension.
@@ -159,7 +159,7 @@ def lbfgs(
 ) -> tuple[np.ndarray, int, bool]:
     """Maximize a function with L-BFGS, until done(iteration, previous value, value) returns True.
 
-    Returns the point, the number of iterations, and whether it is done, or no step increases the value any more.
+    Return the point, the number of iterations, and whether it is done, or no step increases the value any more.
     """
     value, gradient = function(point)
     steps: list[tuple[np.ndarray, np.ndarray, float]] = []  # s, y and 1/s·y of the last steps
@@ -188,7 +188,7 @@ def lbfgs(
 
 
 def _direction(gradient: np.ndarray, steps: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
-    """The gradient times the approximate inverse Hessian (two-loop recursion)."""
+    """Return the gradient times the approximate inverse Hessian (two-loop recursion)."""
     direction = gradient.copy()
     weights = []
     for s, y, inverse in reversed(steps):

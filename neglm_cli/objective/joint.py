@@ -34,7 +34,7 @@ class Joint:
 
     @staticmethod
     def of(pairs: Pairs, k: int, noise_alpha: float) -> "Joint":
-        """The distribution of these pairs. As in training, noise follows the counts of all contexts."""
+        """Return the distribution of these pairs. As in training, noise follows the counts of all contexts."""
         total = pairs.counts.sum(dtype=np.float64)
         return Joint(
             pairs.rows,

@@ -49,7 +49,7 @@ def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndar
 
 
 def first_log_z(loss: str, k: int) -> float:
-    """The constant for which initial probabilities are those of the unigram model, or 1/V."""
+    """Return the constant for which initial probabilities are those of the unigram model, or 1/V."""
     return math.log(k) if LOSSES[loss].corrects else 0.0
 
 

@@ -21,7 +21,7 @@ def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def alias_table(distribution: np.ndarray) -> np.ndarray:
-    """The table for `draw_word`: uint64 (V,)."""
+    """Return the table for `draw_word`: uint64 (V,)."""
     assert len(distribution) <= 2**31
     return _alias_table(np.asarray(distribution, np.float64) * len(distribution))
 

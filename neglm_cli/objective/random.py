@@ -35,18 +35,18 @@ def draw(key, counter):
 
 @register_jitable
 def below(bits, limit):
-    """An integer from 0 to limit-1, with limit ≤ 2^32, from the upper half of the bits."""
+    """Return an integer from 0 to limit-1, with limit ≤ 2^32, from the upper half of the bits."""
     return ((bits >> S32) * limit) >> S32
 
 
 @register_jitable
 def unit(bits):
-    """A float32 in [0, 1), from the upper 24 bits."""
+    """Return a float32 in [0, 1), from the upper 24 bits."""
     return np.float32(bits >> S40) * UNIT24
 
 
 def stream(seed: int, purpose: int, epoch: int = 0) -> np.uint64:
-    """The key of the random numbers of a purpose in an epoch."""
+    """Return the key of the random numbers of a purpose in an epoch."""
     key = np.array([seed % 2**64], np.uint64)
     for value in (purpose, epoch):
         key = draw(key, np.array([value], np.uint64))

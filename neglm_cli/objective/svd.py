@@ -49,7 +49,7 @@ class Sparse:
         return matrix
 
     def times(self, matrix: np.ndarray, threads: int) -> np.ndarray:
-        """The product with a dense matrix, float64 (C, d): float64 (V, d)."""
+        """Return the product with a dense matrix, float64 (C, d): float64 (V, d)."""
         product = np.empty((self.shape[0], matrix.shape[1]))
         # equal numbers of cells, not of rows: the first words are the frequent ones
         edges = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], BLOCKS + 1)[1:-1])
@@ -65,7 +65,7 @@ class Sparse:
 
 
 def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, progress: Progress = no_progress) -> Scores:
-    """The scores of rank d of truncated SVD: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
+    """Return the scores of rank d of truncated SVD: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
     matrix = Sparse(joint.starts, joint.columns, joint.pmi + np.log(joint.k), joint.shape[1])
     left, values, right = truncated_svd(matrix, size, seed, threads or usable_cores(), progress)
     roots = np.sqrt(values)
@@ -73,7 +73,7 @@ def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, prog
 
 
 def max_columns(shape: tuple[int, int], size: int) -> int:
-    """The maximal number of columns of the basis, for progress; it may converge with fewer."""
+    """Return the maximal number of columns of the basis, for progress; it may converge with fewer."""
     width = _width(size)
     return min(MAX_COLUMNS * size + 2 * width, *shape) // width * width
 
@@ -86,7 +86,7 @@ def _width(size: int) -> int:
 def truncated_svd(
     matrix: Sparse, size: int, seed: int, threads: int, progress: Progress = no_progress
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest singular values (d,), with left (V, d) and right (C, d) singular vectors; d ≤ size, V, C."""
+    """Return the largest singular values (d,), with left (V, d) and right (C, d) singular vectors; d ≤ size, V, C."""
     size = min(size, *matrix.shape)
     if matrix.shape[0] * matrix.shape[1] <= DENSE_CELLS or 2 * size > min(matrix.shape):
         left, values, right = np.linalg.svd(matrix.dense(), full_matrices=False)

@@ -42,7 +42,7 @@ class Scores(NamedTuple):
         return Scores(*(np.ascontiguousarray(array, np.float64) for array in (vectors, context_vectors, offset)))
 
     def rows(self, first: int, last: int) -> np.ndarray:
-        """The scores of rows first to last with all contexts."""
+        """Return the scores of rows first to last with all contexts."""
         return self.vectors[first:last] @ self.context_vectors.T + self.offset
 
     def at(self, row: int, column: int) -> float:
@@ -74,7 +74,7 @@ def approximate(
 
 
 def cells_to_compute(joint: Joint, samples: int | None) -> int:
-    """The number of cells that `approximate` computes, for progress."""
+    """Return the number of cells that `approximate` computes, for progress."""
     return joint.cells if samples is None else len(joint.p) + samples
 
 
@@ -145,7 +145,7 @@ def sampled(
 
 
 def kept(joint: Joint, divergence: float) -> float | None:
-    """The fraction of the gain over independence that scores keep: 1 is the PMI matrix, 0 is independence.
+    """Return the fraction of the gain over independence that scores keep: 1 is the PMI matrix, 0 is independence.
 
     It can be negative. None if x and y are independent.
     """
@@ -154,7 +154,7 @@ def kept(joint: Joint, divergence: float) -> float | None:
 
 
 def _observed(joint: Joint, scores: Scores, threads: int, progress: Progress) -> np.ndarray:
-    """The divergence of every observed cell, float64 (N,)."""
+    """Return the divergence of every observed cell, float64 (N,)."""
     divergences = np.empty(len(joint.p))
 
     def work(block: tuple[int, int]) -> int:
@@ -186,7 +186,7 @@ def _blocks(length: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _largest(values: np.ndarray, cells: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest positive values, descending, and their cells; ties in their original order."""
+    """Return the largest positive values, descending, and their cells; ties in their original order."""
     order = np.argsort(-values, kind="stable")[:count]
     order = order[values[order] > 0]
     return values[order], cells[order]

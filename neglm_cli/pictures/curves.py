@@ -124,7 +124,7 @@ def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
 
 
 def _dark(color: str) -> str:
-    """A darker shade of a curve's color for text, whose strokes are thin."""
+    """Return a darker shade of a curve's color for text, whose strokes are thin."""
     from matplotlib.colors import to_hex, to_rgb
 
     red, green, blue = to_rgb(color)
@@ -134,7 +134,7 @@ def _dark(color: str) -> str:
 
 
 def _labels(panel: Panel, names: list[str]) -> list[str]:
-    """The value of each curve, after its name if there are several."""
+    """Return the value of each curve, after its name if there are several."""
     values = [panel.value(curve) if curve.y else "" for curve in panel.curves]
     return [f"{name}  {value}" for name, value in zip(names, values, strict=True)] if len(names) > 1 else values
 

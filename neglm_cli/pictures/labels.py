@@ -39,7 +39,7 @@ def _first(group: list[int], wanted: Sequence[float], gap: float, low: float, hi
 def place_labels(
     points: np.ndarray, sizes: np.ndarray, radius: float, frame: tuple[float, float, float, float]
 ) -> list[tuple[float, float] | None]:
-    """The lower left corners of labels next to their points, or None for labels that do not fit.
+    """Return the lower left corners of labels next to their points, or None for labels that do not fit.
 
     Labels are placed greedily, in order: inside the frame, overlapping neither earlier labels nor points.
     """

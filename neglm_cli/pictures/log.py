@@ -101,7 +101,7 @@ class TrainingLog:
         return reports if each_report else self._epoch_means(reports, by)
 
     def _epoch_means(self, reports: list[Point], by: By) -> list[Point]:
-        """The mean of the reports of each epoch, unless they cover only a small part of it."""
+        """Return the mean of the reports of each epoch, unless they cover only a small part of it."""
         ends = {point.epoch: point for point in self._points("epoch", "loss", by)}
         means = [_mean(list(group)) for _, group in groupby(reports, key=lambda point: point.epoch)]
         longest = max((point.words for point in [*means, *ends.values()]), default=0.0)
@@ -123,7 +123,7 @@ class TrainingLog:
 
 
 def _words_of(record: dict[str, Any], before: float) -> float:
-    """The number of words that a line covers. In logs of old versions: all since the previous line."""
+    """Return the number of words that a line covers. In logs of old versions: all since the previous line."""
     words: Any = record.get("loss_words")
     return float(words if is_number(words) and words >= 0 else max(0, record["words"] - before))
 
@@ -145,7 +145,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that can be drawn."""
+    """Return True for a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 

@@ -31,7 +31,7 @@ class Panel(NamedTuple):
     zero: bool = False  # True if the panel includes zero
 
     def value(self, curve: Curve) -> str:
-        """The value in the label of a non-empty curve: its best or its last."""
+        """Return the value in the label of a non-empty curve: its best or its last."""
         value = min(curve.y) if self.best else curve.y[-1]
         digits = 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
         return ("best " if self.best else "") + f"{value:,.{digits}f}".replace("-", "−")
@@ -44,12 +44,12 @@ class Limits(NamedTuple):
 
 
 def draws_each_report(logs: list[TrainingLog], wanted: bool) -> bool:
-    """True if reports are drawn, not epoch means: if wanted, or before the second epoch has ended."""
+    """Return True if reports are drawn, not epoch means: if wanted, or before the second epoch has ended."""
     return wanted or all(log.epochs < 2 for log in logs)
 
 
 def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel]:
-    """The panels of these logs, by epochs or reports, without those for which no log has values."""
+    """Return the panels of these logs, by epochs or reports, without those for which no log has values."""
     each_report = draws_each_report(logs, reports)
 
     def line(points: list[Point]) -> Curve:
@@ -71,7 +71,7 @@ def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel
 
 
 def last_of(drawn: list[Panel]) -> float:
-    """The end of the longest training."""
+    """Return the end of the longest training."""
     return max(curve.x[-1] for panel in drawn for curve in panel.curves if curve.x)
 
 

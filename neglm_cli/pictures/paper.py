@@ -79,7 +79,7 @@ class Look(NamedTuple):
 
 
 def format_of(path: str) -> str | None:
-    """The format of a picture, by its file's name; SVG for standard output; None if unknown."""
+    """Return the format of a picture, by its file's name; SVG for standard output; None if unknown."""
     if path in STANDARD_OUTPUT:
         return "svg"
     suffix = path.rpartition(".")[2].lower()

@@ -22,7 +22,7 @@ BLOCK_ROWS = 1 << 16
 
 
 def rows_after(number: int, rows: int) -> int:
-    """How many of the first rows are averaged after round `number`, from 1 on."""
+    """Return the number of of the first rows are averaged after round `number`, from 1 on."""
     return rows if number % ALL_AFTER == 0 else min(rows, EVERY_ROUND * (2 * (number & -number) - 1))
 
 

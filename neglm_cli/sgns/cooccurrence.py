@@ -66,7 +66,7 @@ def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
 
 
 def contexts_of_words(vectors: Vectors) -> np.ndarray:
-    """The context id of every word, int64 (V,); -1 if it is not a context."""
+    """Return the context id of every word, int64 (V,); -1 if it is not a context."""
     if vectors.words.identity == vectors.contexts.identity:
         return np.arange(len(vectors.words))
     return vectors.contexts.ids(vectors.words)

@@ -69,7 +69,7 @@ def text_job(
     announce: Announce,
     ranks: Ranks = SINGLE_RANK,
 ) -> Job:
-    """A run on text. cache: directory of its encoded copy; None for a temporary copy."""
+    """Return a run on text. cache: directory of its encoded copy; None for a temporary copy."""
     alphabet, row_of = encoding(words)
     encoded = ranks.run_staggered(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
@@ -77,7 +77,7 @@ def text_job(
 
 
 def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> Job:
-    """A run on a table of pairs."""
+    """Return a run on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
     tables = _initial_tables(pairs.words, pairs.contexts, settings)
     return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)

@@ -45,7 +45,7 @@ class Table:
         return self[:]
 
     def is_finite(self) -> bool:
-        """True if there are no NaN or infinite values."""
+        """Return True if there are no NaN or infinite values."""
         return all(np.isfinite(self.flat[i : i + (1 << 20)]).all() for i in range(0, len(self.flat), 1 << 20))
 
 
@@ -72,7 +72,7 @@ class Tables:
             self.inputs[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
 
     def initialize_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
-        """Copy the vectors of words that are in `given`; returns how many words are."""
+        """Copy the vectors of words that are in `given`. Return the number of words are."""
         known = _copy_known(self.inputs, words, given.vectors, given.words)
         _copy_known(self.outputs, contexts, given.context_vectors, given.contexts)
         return known

@@ -21,7 +21,7 @@ EDGE = 1 << 12  # words read at a time before and after the trained range, for c
 
 
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
-    """The words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
+    """Return the words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
     special = [vocabulary.id(word) for word in (UNKNOWN, END_OF_LINE)]
     chosen[special] = False
@@ -34,7 +34,7 @@ def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
 
 
 def encoding(words: WordIndex) -> tuple[WordIndex, np.ndarray]:
-    """The words to encode a text with, and the row of each id: int32, NO_WORD and BREAK last.
+    """Return the words to encode a text with, and the row of each id: int32, NO_WORD and BREAK last.
 
     Only words with vectors are included: the encoded text does not depend on other words, and a run can be resumed
     without its vocabulary.
@@ -98,7 +98,7 @@ class TextSource:
             before, sample = sample, after if sample.end < stop else None
 
     def _sample_before(self, epoch: int, start: int) -> _Sample:
-        """The words before position `start`, at least as many as a window includes."""
+        """Return the words before position `start`, at least as many as a window includes."""
         before = EMPTY
         position = start
         while position > 0 and len(before.words) < self._window:

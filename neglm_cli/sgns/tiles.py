@@ -138,7 +138,7 @@ class _TileCode(Code):
 
     @contextmanager
     def each_chunk(self) -> Iterator[Any]:
-        """Loop over the vectors of a row; yields the offset of each."""
+        """Loop over the vectors of a row. Yield the offset of each."""
         with self.loop(self.chunks) as chunk:
             yield self.build.mul(chunk, integer(LANES))
 
@@ -193,7 +193,7 @@ class _TileCode(Code):
 
     @contextmanager
     def each_score_vector(self) -> Iterator[Any]:
-        """Loop over the vectors that hold the scores of all contexts; yields their numbers."""
+        """Loop over the vectors that hold the scores of all contexts. Yield their numbers."""
         rounded = self.build.add(self.contexts, integer(CONTEXTS_PER_VECTOR - 1))
         with self.loop(self.build.udiv(rounded, integer(CONTEXTS_PER_VECTOR))) as number:
             yield number
@@ -256,7 +256,7 @@ class _TileCode(Code):
 
 
 def _intrinsic(emit: Callable[[_TileCode], None], **arguments: Any) -> tuple[Any, Any]:
-    """The signature and the code generator of an intrinsic."""
+    """Return the signature and the code generator of an intrinsic."""
     signature = types.void(*(types.unliteral(kind) for kind in arguments.values()))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -85,7 +85,7 @@ class Trainer:
         self._train(Segment(0, lambda: empty), 0, np.float32(0))
 
     def run(self) -> Generator[Trained, None, None]:
-        """Train to the end; yields the result of each segment. Closing it early finishes the segments that threads have
+        """Train to the end. Yield the result of each segment. Closing it early finishes the segments that threads have
         begun, drops those that wait, and leaves `done` correct."""
         settings, length, size = self._settings, self._source.length, self._ranks.size
         try:
@@ -131,7 +131,7 @@ class Trainer:
             self._averaging.average_all(self._rate(self.done))
 
     def _rate(self, done: int) -> float:
-        """The learning rate after so many words or pairs: linear decay."""
+        """Return the learning rate after so many words or pairs: linear decay."""
         return self._settings.lr * max(MIN_RATE, 1 - done / self.total)
 
     def settle(self) -> Iterator[Trained]:

@@ -65,7 +65,7 @@ class TeamBuffers(NamedTuple):
 
 @register_jitable
 def tiles_per_window(k):
-    """How many tiles hold a target and at least k noise words."""
+    """Return the number of tiles hold a target and at least k noise words."""
     return (k + N) // N
 
 
@@ -189,7 +189,7 @@ def _sum(values):
 
 @kernel
 def train(embeddings, windows, noise, rate, tiles, scratch):
-    """Train on all windows, in place; returns the loss in nats.
+    """Train on all windows, in place. Return the loss in nats.
 
     rate: float32. tiles, scratch: buffers from `allocate_tiles` with one slot, and `allocate_scratch`.
     """
@@ -207,7 +207,7 @@ def train(embeddings, windows, noise, rate, tiles, scratch):
 
 @kernel
 def train_deterministic(embeddings, windows, noise, rate, team, scratch, worker):
-    """Like `train`, called by all threads at once, each with its own dimensions of the embeddings; returns the same
+    """Like `train`, called by all threads at once, each with its own dimensions of the embeddings. Return the same
     loss to all of them. team: shared buffers, from `allocate_team`.
     """
     tiles, partial = team.tiles, team.partial

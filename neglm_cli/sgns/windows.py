@@ -15,7 +15,8 @@ ALWAYS = 2**32  # the threshold that keeps every occurrence
 
 
 def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
-    """The probability of keeping each word, times 2^32: uint64 (V,). word2vec's rule; a sample of 0 keeps all words.
+    """Return the probability of keeping each word, times 2^32: uint64 (V,). word2vec's rule; a sample of 0 keeps all
+    words.
 
     A word of relative frequency f is kept with probability √(t/f) + t/f, where t is `sample`.
     """
@@ -27,7 +28,7 @@ def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
 
 @kernel
 def subsample(ids, row_of, keep, key, first, words, positions):
-    """Drop words without vectors, and frequent words at random; returns how many are left.
+    """Drop words without vectors, and frequent words at random. Return the number of are left.
 
     ids: int32, part of the corpus, from position `first` on.
     row_of: int32 (V,), the row of each id, NO_WORD or BREAK.
@@ -67,7 +68,7 @@ def find_windows(
 
 @kernel
 def _find_windows(words, positions, begin, end, window, key, found):
-    """Write the windows to `found`; returns the numbers of windows and contexts."""
+    """Write the windows to `found`. Return the numbers of windows and contexts."""
     starts, contexts, targets, target_positions = found
     count = size = 0
     starts[0] = 0

@@ -26,7 +26,7 @@ UNNAMED = b"unnamed"  # questions before the first section
 
 
 def answers(words: CosineIndex, question: Sequence[int], method: Method, top: int) -> list[Neighbor]:
-    """The best answers to one question (a, b, c)."""
+    """Return the best answers to one question (a, b, c)."""
     a, b, c = words.units(list(question))
     if method == "add":
         return top_scores(words.cosines(b - a + c), top, question)
@@ -35,7 +35,8 @@ def answers(words: CosineIndex, question: Sequence[int], method: Method, top: in
 
 
 def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.ndarray:
-    """The scores (Q, X) of X candidates, from their cosines (W, X) with W words. questions (Q, 3): rows of these.
+    """Return the scores (Q, X) of X candidates, from their cosines (W, X) with W words. questions (Q, 3): rows of
+    these.
 
     3CosAdd is not divided by the norm of b − a + c, which is the same for all candidates.
     """
@@ -43,7 +44,7 @@ def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.nda
 
 
 def _parts(cosines: np.ndarray, method: Method) -> tuple[np.ufunc, np.ndarray, np.ndarray]:
-    """The operation that combines the terms of a score, the terms for a, and the terms for b and c."""
+    """Return the operation that combines the terms of a score, the terms for a, and the terms for b and c."""
     if method == "add":
         return np.add, -cosines, cosines
     positive = (cosines + 1) / 2
@@ -60,8 +61,8 @@ def _scores(combine: np.ufunc, against: np.ndarray, towards: np.ndarray, questio
 def best_answers(
     words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None
 ) -> np.ndarray:
-    """The best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance: called
-    with the number of candidates scored.
+    """Return the best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance:
+    called with the number of candidates scored.
 
     Questions share words: one matrix product gives the cosines of all W words with a block of candidates, and every
     score combines three of these. The block bounds memory.
@@ -112,11 +113,11 @@ class Tally:
     correct: dict[Method, int]
 
     def accuracy(self, method: Method) -> float | None:
-        """The fraction of correct answers to the questions used."""
+        """Return the fraction of correct answers to the questions used."""
         return self.correct[method] / self.used if self.used else None
 
     def accuracy_all(self, method: Method) -> float | None:
-        """The fraction of correct answers to all questions: unused ones count as wrong."""
+        """Return the fraction of correct answers to all questions: unused ones count as wrong."""
         return self.correct[method] / self.questions if self.questions else None
 
 
@@ -145,7 +146,7 @@ def count_correct(
     sections: list[Section], lexicon: Lexicon, words: CosineIndex, methods: Iterable[Method],
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Tally]:  # fmt: skip
-    """Answer all questions, with the lexicon's words as candidates; returns a tally for each section. advance: called
+    """Answer all questions, with the lexicon's words as candidates. Return a tally for each section. advance: called
     with the number of candidates scored, for each method."""
     indices = lexicon.indices([question for section in sections for question in section.questions])
     used = all_known(indices)
@@ -165,7 +166,7 @@ def count_correct(
 
 
 def sum_tallies(parts: Iterable[Tally], methods: Iterable[Method]) -> Tally:
-    """The sum of count_correct."""
+    """Return the sum of count_correct."""
     listed = list(parts)
     return Tally(
         sum(part.questions for part in listed),

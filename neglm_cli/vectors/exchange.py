@@ -29,7 +29,7 @@ ZIP_MAGIC = b"PK\x03\x04"  # GloVe is distributed as zip; .npz is one, too
 
 
 def most_frequent(words: WordIndex, vectors: np.ndarray, top: int | None) -> tuple[WordIndex, np.ndarray]:
-    """The `top` most frequent words and their vectors, the most frequent first; None: all, unsorted."""
+    """Return the `top` most frequent words and their vectors, the most frequent first; None: all, unsorted."""
     if top is None:
         return words, vectors
     order = np.argsort(-words.counts, kind="stable")[:top]
@@ -44,7 +44,7 @@ def normalized(vectors: np.ndarray) -> np.ndarray:
 
 
 def replace_white_space(words: WordIndex, form: Form) -> tuple[WordIndex, int]:
-    """Replace white space that the form cannot represent by `_`; also returns how many words changed."""
+    """Replace white space that the form cannot represent by `_`. Return the number of words changed."""
     before = words.words.tobytes()
     after = before.translate(bytes.maketrans(FORBIDDEN[form], SUBSTITUTE * len(FORBIDDEN[form])))
     letters = np.frombuffer(after, np.uint8)
@@ -69,7 +69,7 @@ def _check_distinct(words: WordIndex, changed: WordIndex) -> None:
 def write(
     words: WordIndex, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
 ) -> list[str]:
-    """Write the file or the two files of a form; returns their names. advance: called with numbers of rows."""
+    """Write the file or the two files of a form. Return their names. advance: called with numbers of rows."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     if form in (Form.TEXT, Form.BINARY):
         compressed = path.endswith(GZIP_ENDING)

@@ -15,7 +15,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lower(word: bytes) -> bytes:
-    """A word in lower case; if it is not UTF-8, only its ASCII letters."""
+    """Return a word in lower case; if it is not UTF-8, only its ASCII letters."""
     try:
         return word.decode().lower().encode()
     except UnicodeDecodeError:
@@ -42,7 +42,8 @@ class Lexicon:
         return index_of
 
     def indices(self, rows: list[tuple[bytes, ...]]) -> np.ndarray:
-        """The indices in `ids` of all words in rows of equal length, int64 (len(rows), ·); UNKNOWN for others."""
+        """Return the indices in `ids` of all words in rows of equal length, int64 (len(rows), ·); UNKNOWN for
+        others."""
         words = [word for row in rows for word in row]
         found = self._indices(words)
         if self.fold_case:
@@ -53,7 +54,7 @@ class Lexicon:
         return self._index_of[self.alphabet.ids(WordIndex.of(words))]
 
     def missed_by_case(self, rows: list[tuple[bytes, ...]]) -> int:
-        """How many rows have an unknown word that would be known if case were folded."""
+        """Return the number of rows have an unknown word that would be known if case were folded."""
         if self.fold_case:
             return 0
         folding = Lexicon(self.alphabet, self.restrict, fold_case=True)

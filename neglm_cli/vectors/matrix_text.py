@@ -33,7 +33,7 @@ COMPLETE, WRONG_COUNT, BLANK = 0, 1, 2  # status of `parse_lines`
 
 
 def _power(exponent: int) -> int:
-    """The 64 leading bits of 10^exponent, rounded up."""
+    """Return the 64 leading bits of 10^exponent, rounded up."""
     top, bottom = (10**exponent, 1) if exponent >= 0 else (1, 10**-exponent)
     shift = 64 - top.bit_length() + bottom.bit_length()
     for bits in (shift - 1, shift, shift + 1):
@@ -55,8 +55,8 @@ def round_to_odd(power, value):
 
 @inlined
 def shortest(bits):
-    """The nearest of the shortest decimals that round to a finite positive float32: digits as an integer, and the
-    power of ten of the last one."""
+    """Return the nearest of the shortest decimals that round to a finite positive float32: digits as an integer, and
+    the power of ten of the last one."""
     fraction, exponent = bits & (HIDDEN_BIT - 1), bits >> FRACTION_BITS
     c = fraction | HIDDEN_BIT if exponent else fraction
     q = max(exponent, 1) - EXPONENT_BIAS  # the number is c · 2^q
@@ -85,7 +85,7 @@ def shortest(bits):
 
 @inlined
 def write_number(bits, text, at):
-    """Write the finite float32 with these bits to text[at:]; returns its end."""
+    """Write the finite float32 with these bits to text[at:]. Return its end."""
     if bits < 0:
         text[at] = ord("-")
         at += 1
@@ -145,7 +145,7 @@ def format_lines(
 
 @kernel
 def format_rows(letters, offsets, bits, separator, text):
-    """Write rows of float32, as bits (B, D), to `text`; returns its length."""
+    """Write rows of float32, as bits (B, D), to `text`. Return its length."""
     at = 0
     for i in range(bits.shape[0]):
         begin = at
@@ -164,7 +164,7 @@ def format_rows(letters, offsets, bits, separator, text):
 
 @inlined
 def parse_number(text, begin, end):
-    """Parse text[begin:end]; returns the value, and whether it is exact.
+    """Parse text[begin:end]. Return the value, and whether it is exact.
 
     It is exact if both integer and power of ten are exact as doubles: one operation rounds once. (Clinger, 1990.)
     """
@@ -215,7 +215,7 @@ def parse_lines(text, begin, end, vectors, ends, inexact):
     """Parse the lines of text[begin:end], which ends with a newline, up to an invalid line, or until an array is full.
 
     Row i goes to vectors[i]; its word is text[ends[i, 0]:ends[i, 1]]. Numbers that are not exact are listed in
-    `inexact` (row, column, begin, end). Returns the number of rows, the number of inexact values, the end of what was
+    `inexact` (row, column, begin, end). Return the number of rows, the number of inexact values, the end of what was
     parsed, a status, and the number of values of the last line.
     """
     rows, size = vectors.shape
@@ -270,7 +270,7 @@ def read(source: InputBuffer, table: TableBuilder, line: int) -> None:
 
 
 def _read_some(source: InputBuffer, stop: int, table: TableBuilder, size: int, first: int) -> bool:
-    """Read lines until the arrays are full; returns False if only white space is left."""
+    """Read lines until the arrays are full. Return False if only white space is left."""
     vectors = table.free_rows()[:ROWS]
     ends = np.empty((len(vectors), 2), np.int64)
     inexact = np.empty((max(size, ROWS), 4), np.int64)

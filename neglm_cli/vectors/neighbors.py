@@ -35,7 +35,7 @@ class CosineIndex:
         return self.vectors[ids] / self.norms[ids, None]
 
     def cosines(self, query: np.ndarray) -> np.ndarray:
-        """The cosine of every vector with `query`, float32 (V,).
+        """Return the cosine of every vector with `query`, float32 (V,).
 
         `einsum` sums every row in the same order, so equal vectors have equal cosines, which BLAS does not guarantee;
         both are limited by memory bandwidth.
@@ -51,7 +51,8 @@ class Neighbor(NamedTuple):
 
 
 def top_scores(scores: np.ndarray, top: int, excluded: Sequence[int] = ()) -> list[Neighbor]:
-    """The `top` highest scores, highest first; ties in the order of ids. Overwrites the scores of excluded ids."""
+    """Return the `top` highest scores, highest first; ties in the order of ids. Overwrites the scores of excluded
+    ids."""
     scores[list(excluded)] = -np.inf
     top = min(top, len(scores) - len(set(excluded)))
     if top <= 0:
@@ -64,15 +65,16 @@ def top_scores(scores: np.ndarray, top: int, excluded: Sequence[int] = ()) -> li
 
 
 def query_vector(words: CosineIndex, ids: Sequence[int]) -> np.ndarray:
-    """The sum of the words' unit vectors, float32 (D,)."""
+    """Return the sum of the words' unit vectors, float32 (D,)."""
     return words.units(list(ids)).sum(axis=0)
 
 
 def nearest(words: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """The words with the highest cosines, excluding the query."""
+    """Return the words with the highest cosines, excluding the query."""
     return top_scores(words.cosines(query_vector(words, query)), top, query)
 
 
 def nearest_contexts(words: CosineIndex, contexts: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """The contexts with the highest cosines. None is excluded: a context is not the word with the same spelling."""
+    """Return the contexts with the highest cosines. None is excluded: a context is not the word with the same
+    spelling."""
     return top_scores(contexts.cosines(query_vector(words, query)), top)

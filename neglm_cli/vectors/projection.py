@@ -20,8 +20,8 @@ def project(units: np.ndarray, method: Method, seed: int) -> Projection:
 
 
 def pca(units: np.ndarray) -> Projection:
-    """The first two principal components. The largest entry of each direction is made positive, so that the picture is
-    the same on every machine."""
+    """Return the first two principal components. The largest entry of each direction is made positive, so that the
+    picture is the same on every machine."""
     centered = units.astype(np.float64) - units.mean(axis=0, dtype=np.float64)
     _, values, directions = np.linalg.svd(centered, full_matrices=False)
     points = np.zeros((len(units), 2))

@@ -32,7 +32,7 @@ class InputBuffer:
         self.begin = self.end = 0
 
     def more(self) -> bool:
-        """Move unconsumed bytes to the front and fill the buffer; returns False at the end of the file."""
+        """Move unconsumed bytes to the front and fill the buffer. Return False at the end of the file."""
         rest = self.end - self.begin
         buffer = self.text if 2 * rest <= len(self.text) else bytearray(2 * len(self.text))
         buffer[:rest] = self.text[self.begin : self.end]
@@ -124,6 +124,6 @@ def check_unique(words: Sequence[bytes], name: str, where: Callable[[int], str])
 
 
 def displayed(word: bytes) -> str:
-    """A word as it appears in messages."""
+    """Return a word as it appears in messages."""
     text = word.decode(errors="backslashreplace")
     return shown(text if len(text) <= 40 else text[:40] + "…")

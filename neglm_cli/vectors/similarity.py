@@ -92,7 +92,7 @@ def _number(field: bytes) -> float | None:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value, from 1; ties get their average rank."""
+    """Return the rank of each value, from 1; ties get their average rank."""
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(sizes)
     return (last - (sizes - 1) / 2)[group]

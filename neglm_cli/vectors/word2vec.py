@@ -57,7 +57,7 @@ def write_binary(file: BinaryIO, words: WordIndex, vectors: np.ndarray, advance:
 
 
 def looks_like_text(source: InputBuffer) -> bool:
-    """True if the first word is followed by text, which is next to impossible in the binary form."""
+    """Return True if the first word is followed by text, which is next to impossible in the binary form."""
     header = HEADER.match(source.text, source.begin, source.end)
     begin = header.end() if header else source.begin
     line, _, others = bytes(source.text[begin : source.end]).partition(b"\n")

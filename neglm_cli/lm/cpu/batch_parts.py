@@ -26,5 +26,5 @@ def batch_parts(batch: int, rank: int, processes: int) -> np.ndarray:
 
 
 def part_of_rows(parts: np.ndarray) -> np.ndarray:
-    """The part of each row of a batch."""
+    """Return the part of each row of a batch."""
     return np.repeat(np.arange(len(parts) - 1), np.diff(parts)).astype(np.uint8)

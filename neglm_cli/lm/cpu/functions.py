@@ -35,7 +35,7 @@ def sigmoid_and_softplus(x):
 
 @summed
 def dot(a, i, b, j, width):
-    """The product of row i of a and row j of b."""
+    """Return the product of row i of a and row j of b."""
     total = ZERO
     for column in range(width):
         total += a[i, column] * b[j, column]

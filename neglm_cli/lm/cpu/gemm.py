@@ -114,7 +114,7 @@ def _tile(across: bool) -> Any:
 
 
 def _tile_function(module: Any, given: list[Any], across: bool) -> Any:
-    """A function for tiles, one for all that call it: inlined, it would take long to compile."""
+    """Return a function for tiles, one for all that call it: inlined, it would take long to compile."""
     name = f"neglm_tile_{'across' if across else 'along'}"
     kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
     function = cgutils.get_or_insert_function(module, kind, name)
@@ -167,7 +167,7 @@ class _Tile(Code):
             self.store(build.load(total), given["c"], place)
 
     def places(self) -> Iterator[tuple[Any, Any]]:
-        """The sums, each with its place in C."""
+        """Yield the sums, each with its place in C."""
         for i in self.rows:
             row = self.build.add(self.given["c_start"], self.build.mul(self.given["c_row"], integer(i)))
             for v in self.vectors:
@@ -185,7 +185,7 @@ class _Tile(Code):
             self.take([self.build.gep(place, [integer(i)]) for i in self.rows])
 
     def steps(self, unrolled: int) -> Iterator[Any]:
-        """The code for each step. Several at once: else finding places would take longer than the products."""
+        """Yield the code for each step. Several at once: else finding places would take longer than the products."""
         build = self.build
         many = build.udiv(self.given["steps"], integer(unrolled))
         done = build.mul(many, integer(unrolled))
@@ -308,7 +308,7 @@ def _add(target, source):
 
 @inlined
 def _tile_rows(rows):
-    """The rows of the largest tile that fits."""
+    """Return the rows of the largest tile that fits."""
     for size in SIZES:
         if rows >= size:
             return size

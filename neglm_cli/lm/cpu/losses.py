@@ -47,7 +47,7 @@ class Loss(Protocol):
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
     ) -> tuple[float, float]:  # fmt: skip
-        """The thread's part of the loss, and of the squares of the output table's gradients."""
+        """Return the thread's part of the loss, and of the squares of the output table's gradients."""
         ...
 
     def buffers(self) -> tuple[Any, ...]:
@@ -59,12 +59,13 @@ class Loss(Protocol):
         ...
 
     def noise_words(self, config: StepConfig) -> np.ndarray | None:
-        """The noise words of a minibatch, if all ranks know them; None if each rank draws its own."""
+        """Return the noise words of a minibatch, if all ranks know them; None if each rank draws its own."""
         ...
 
 
 def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray) -> Loss:
-    """The loss of some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training scores."""
+    """Return the loss of some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training
+    scores."""
     if settings.loss == "softmax":
         return SoftmaxLoss(shape, settings, offsets)
     kind = TokenLoss if settings.noise == "token" else SharedLoss

@@ -120,7 +120,7 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
 
 @outlined
 def weight_gradients(activations, gradients, reduction, dims, share):
-    """Compute the gradients of the thread's weights; returns the sum of their squares."""
+    """Compute the gradients of the thread's weights. Return the sum of their squares."""
     x, gates, h, _, _ = activations
     d_w_ih, d_w_hh, d_bias = gradients
     inputs, batch, steps = dims

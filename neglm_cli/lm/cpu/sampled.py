@@ -52,7 +52,7 @@ def draw_noise(alias_table, key, positions, words, first, last):
 
 @outlined
 def _noise_gradients(scores, row, scale, losses):
-    """Turn the scores of noise words into gradients; returns their loss. losses (k,): scratch."""
+    """Turn the scores of noise words into gradients. Return their loss. losses (k,): scratch."""
     k = losses.size
     for i in range(k):
         sigmoid, softplus = sigmoid_and_softplus(scores[row, i])
@@ -78,7 +78,7 @@ def _target_loss(layer, d_y, row, target, scale, factors, at):
 
 @outlined
 def token_loss(layer, d_y, words, factors, scale, first, last):
-    """The loss of rows that have noise words of their own, `first` to `last`.
+    """Return the loss of rows that have noise words of their own, `first` to `last`.
 
     words (N, K + 1): the noise words, then the target. factors (N·(K + 1),): gradients of their scores. d_y (N, ·): the
     gradient of y.
@@ -117,7 +117,7 @@ def pack_noise(table, noise, first, last):
 
 @outlined
 def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
-    """The loss of rows `first` to `last`, whose noise words are shared.
+    """Return the loss of rows `first` to `last`, whose noise words are shared.
 
     factors (N,): gradients of the scores of targets. Gradients of the scores of noise words go to noise.scores.
     """

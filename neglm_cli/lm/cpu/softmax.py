@@ -43,7 +43,8 @@ class SoftmaxBuffers(NamedTuple):
 
 @outlined
 def _score_block(layer, first_row, rows, block, packed, scores, slot):
-    """Score the words of a block for some rows, without offsets: scores[slot, row, word]. Returns how many words."""
+    """Score the words of a block for some rows, without offsets: scores[slot, row, word]. Return the number of
+    words."""
     y, table = layer.y, layer.table
     width = y.shape[1]
     begin = block * BLOCK
@@ -66,7 +67,7 @@ def _score_block(layer, first_row, rows, block, packed, scores, slot):
 
 @outlined
 def _add_offsets(scores, slot, row, words, offsets, begin, top):
-    """Add offsets to the scores of a row; returns the highest of them and `top`."""
+    """Add offsets to the scores of a row. Return the highest of them and `top`."""
     for word in range(words):
         score = scores[slot, row, word] + offsets[begin + word]
         scores[slot, row, word] = score
@@ -139,7 +140,7 @@ def _log_z(highest, sums, row):
 
 @outlined
 def _score_gradients(targets, first_row, log_z, block, words, buffers, scale):
-    """Turn what `softmax_scores` left of a block into gradients of scores; returns the loss of the block's targets.
+    """Turn what `softmax_scores` left of a block into gradients of scores. Return the loss of the block's targets.
 
     log_z: float64 (rows,).
     """
@@ -158,7 +159,7 @@ def _score_gradients(targets, first_row, log_z, block, words, buffers, scale):
 
 @outlined
 def softmax_backward(layer, d_table, targets, rows, share, buffers, scale, reduction):
-    """Compute the gradients of a thread's words and its part of that of y; returns the loss of its targets.
+    """Compute the gradients of a thread's words and its part of that of y. Return the loss of its targets.
 
     rows: the first, and how many. d_table (V, ·): added to what is there unless the first row is 0. reduction: all rows
     are one part, if they are not whole time steps of the batch.
@@ -206,7 +207,7 @@ def add_parts(parts, target, first_row, first, last):
 
 @kernel
 def softmax_loss(layer, d_y, d_table, targets, buffers, scale, reduction, worker):
-    """The thread's part of the loss; gradients go to d_y (N, ·) and d_table (V, ·)."""
+    """Return the thread's part of the loss; gradients go to d_y (N, ·) and d_table (V, ·)."""
     rows, at_once, scratch = targets.size, buffers.scores.shape[1], reduction.scratch.reshape(-1)
     loss = 0.0
     barrier_wait(worker)

@@ -57,7 +57,7 @@ def forward(weights, activations, batch, config, worker):
 
 @outlined
 def _masks(batch, config, layer):
-    """The dropout masks before a layer; those before the output come after the last."""
+    """Return the dropout masks before a layer; those before the output come after the last."""
     return Dropout(batch.positions, batch.dropout_keys[layer], config.dropout_threshold)
 
 
@@ -97,7 +97,7 @@ def score(layer, targets, rows, buffers, worker):
 
 @kernel
 def backward(transposed, gradients, activations, buffers, batch, config, reduction, worker):
-    """Compute gradients of the layers' weights and of the embedded words from that of y; returns the sum of the squares
+    """Compute gradients of the layers' weights and of the embedded words from that of y. Return the sum of the squares
     of the former that the thread owns."""
     x, gates, h, c, out, _ = activations
     layers, units = x.shape[0], gradients.w_hh.shape[2]
@@ -130,7 +130,7 @@ def backward(transposed, gradients, activations, buffers, batch, config, reducti
 
 @kernel
 def gradient_norm(squares, sums, worker):
-    """The norm of the whole gradient, from each thread's sum of squares. sums: float64 (threads, 8)."""
+    """Return the norm of the whole gradient, from each thread's sum of squares. sums: float64 (threads, 8)."""
     sums[worker.thread, 0] = squares
     barrier_wait(worker)
     return math.sqrt(sums[:, 0].sum())
@@ -138,7 +138,7 @@ def gradient_norm(squares, sums, worker):
 
 @kernel
 def sum_of_layer_squares(gradients, worker):
-    """The sum of the squares of the layers' gradients that the thread owns."""
+    """Return the sum of the squares of the layers' gradients that the thread owns."""
     total = 0.0
     for layer in range(gradients.w_ih.shape[0]):
         of_layer = LayerWeights(gradients.w_ih[layer], gradients.w_hh[layer], gradients.bias[layer])
@@ -156,7 +156,7 @@ def sum_of_row_squares(total, gradients):
 
 @kernel
 def sum_of_output_squares(gradients, worker):
-    """The sum of the squares of a dense gradient of the output table, of the words that the thread owns."""
+    """Return the sum of the squares of a dense gradient of the output table, of the words that the thread owns."""
     first, last = _words_of(gradients, worker)
     total = 0.0
     for word in range(first, last):

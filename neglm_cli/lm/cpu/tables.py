@@ -42,7 +42,7 @@ class Dropout(NamedTuple):
 
 @inlined
 def _owner(word, threads):
-    """The thread that a word belongs to."""
+    """Return the thread that a word belongs to."""
     return np.int64(((np.uint64(word) * GOLDEN & LOWER) * np.uint64(threads)) >> S32)
 
 
@@ -128,7 +128,7 @@ def group_occurrences(words, sparse, parts, worker):
 
 @kernel
 def gather_gradients(sparse, source, reduction, thread):
-    """Sum the gradients of a thread's rows, part by part; returns the sum of their squares.
+    """Sum the gradients of a thread's rows, part by part. Return the sum of their squares.
 
     source (·, width): the rows that occurrences add, times their factors. reduction: its scratch is (2, ·), two rows.
     """

@@ -61,7 +61,7 @@ class Team:
 
 @outlined
 def rows_of(total, worker):
-    """The first of `total` rows that the thread owns, and the end."""
+    """Return the first of `total` rows that the thread owns, and the end."""
     return total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads
 
 

@@ -66,7 +66,7 @@ class Training:
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
 
     def step(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
-        """Train on one minibatch; returns the thread's part of the loss, and the norm of the whole gradient.
+        """Train on one minibatch. Return the thread's part of the loss, and the norm of the whole gradient.
 
         If the norm is NaN or infinite, nothing is updated.
         """
@@ -79,7 +79,7 @@ class Training:
         return loss, norm
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
-        """The thread's part of the loss, and of the squares of the output table's gradients."""
+        """Return the thread's part of the loss, and of the squares of the output table's gradients."""
         group_occurrences(batch.ids, self.embedding_gradients, self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
         if self._exact:
@@ -92,7 +92,7 @@ class Training:
         )
 
     def backward(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> float:
-        """Compute all other gradients; returns the thread's part of the sum of their squares."""
+        """Compute all other gradients. Return the thread's part of the sum of their squares."""
         reduction = self.reductions[worker.thread]
         squares = backward(
             self.transposed, self.gradients, self.activations, self.buffers, batch, config, reduction, worker
@@ -110,7 +110,7 @@ class Training:
             carry_states(self.activations, config.batch * config.steps, config.batch, worker)
 
     def apply_reduced_gradients(self, config: StepConfig, inputs: Rows, outputs: Rows, worker: Worker) -> float:
-        """Update by the gradients of all ranks; returns their norm. inputs, outputs: rows of the tables that any rank
+        """Update by the gradients of all ranks. Return their norm. inputs, outputs: rows of the tables that any rank
         has touched."""
         inputs, outputs = _share_of(inputs, worker), _share_of(outputs, worker)
         squares = sum_of_layer_squares(self.gradients, worker)
@@ -157,18 +157,18 @@ class Training:
 
 
 def _of_thread(gradients: SparseGradients, worker: Worker) -> Rows:
-    """The rows that the thread owns, and their gradients."""
+    """Return the rows that the thread owns, and their gradients."""
     count = gradients.counts[worker.thread, 0]
     return gradients.rows[worker.thread, :count], gradients.values[worker.thread, :count]
 
 
 def _share_of(rows: Rows, worker: Worker) -> Rows:
-    """A thread's share of a list of rows."""
+    """Return a thread's share of a list of rows."""
     total = len(rows[0])
     share = slice(total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads)
     return rows[0][share], rows[1][share]
 
 
 def _bytes(arrays_: Any) -> int:
-    """The size of an array, or of all arrays in a tuple."""
+    """Return the size of an array, or of all arrays in a tuple."""
     return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))

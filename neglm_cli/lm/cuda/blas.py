@@ -43,7 +43,7 @@ class Cublas:
 
 
 def cublas_of(gpu: Gpu) -> Cublas | None:
-    """None if the binding is not installed; raises the binding's errors if it does not work."""
+    """None if the binding is not installed. Raise the binding's errors if it does not work."""
     try:
         from nvmath.bindings import cublas
     except ImportError:

@@ -106,7 +106,7 @@ def product_checks(gpu: Gpu, sizes: Sizes) -> Iterator[Check]:
 
 
 def all_gemms(gpu: Gpu) -> dict[str, Gemm]:
-    """Our kernels, and cuBLAS if it is installed; raises its errors if it does not work."""
+    """Our kernels, and cuBLAS if it is installed. Raise its errors if it does not work."""
     cublas = cublas_of(gpu)
     return own_gemms(gpu) | ({} if cublas is None else {"cuBLAS": cublas})
 
@@ -183,7 +183,7 @@ def _every_kernel(gpu: Gpu, sizes: Sizes) -> dict[str, float]:
 
 
 def plans_of(gpu: Gpu, sizes: Sizes) -> dict[str, PersistentPlan | None]:
-    """The plans of the kernels that run all time steps in one launch, by name; None where this GPU cannot."""
+    """Return the plans of the kernels that run all time steps in one launch, by name; None where this GPU cannot."""
     task = sizes.task()
     network = Network(gpu, TiledGemm(gpu), task.parameters().shape, [], task.settings.batch)
     return {lstm.forward.name: network.forward_plan, lstm.backward.name: network.backward_plan}

@@ -14,7 +14,7 @@ TOLERANCE = 1e-4  # of the largest value
 
 
 def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
-    """The faster one for products of this size. If cuBLAS fails or is wrong, it is not used, with a note."""
+    """Return the faster one for products of this size. If cuBLAS fails or is wrong, it is not used, with a note."""
     ours = TiledGemm(gpu)
     try:
         theirs = cublas_of(gpu)
@@ -48,7 +48,7 @@ class Trial:
         return self.difference(one, other) <= TOLERANCE
 
     def difference(self, one: Gemm, other: Gemm) -> float:
-        """The largest difference in any form, as a share of the product's largest value."""
+        """Return the largest difference in any form, as a share of the product's largest value."""
         shares = []
         for form in self._operands:
             first, second = self._product(one, form), self._product(other, form)
@@ -66,7 +66,7 @@ class Trial:
         return 2 * m * n * k * len(self._operands) / self.seconds(gemm)
 
     def seconds(self, gemm: Gemm) -> float:
-        """The best time of some rounds. Kernels have to be compiled before, by `difference`."""
+        """Return the best time of some rounds. Kernels have to be compiled before, by `difference`."""
         return min(self._round(gemm) for _ in range(REPEATS))
 
     def _round(self, gemm: Gemm) -> float:

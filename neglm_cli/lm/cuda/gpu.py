@@ -68,7 +68,8 @@ class Kernel:
         return tuple(_numba_type(hint) for hint in self.parameters.values())
 
     def ordered(self, arguments: dict[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters; raises TypeError if a name or a structure's class is wrong."""
+        """Return the arguments in the order of the parameters. Raise TypeError if a name or a structure's class is
+        wrong."""
         if arguments.keys() != self.parameters.keys():
             raise TypeError(f"{self.name} takes {', '.join(self.parameters)}, not {', '.join(arguments)}")
         for name, hint in self.parameters.items():
@@ -78,7 +79,7 @@ class Kernel:
 
 
 def _numba_type(hint: Any) -> Any:
-    """The type of a parameter, or of a field of a structure."""
+    """Return the type of a parameter, or of a field of a structure."""
     if not isinstance(hint, type):
         return hint.__metadata__[0]
     fields = get_type_hints(hint, include_extras=True)
@@ -123,7 +124,7 @@ def driver_error() -> str:
 
 
 def driver_version() -> tuple[int, int]:
-    """The newest CUDA version that the driver supports."""
+    """Return the newest CUDA version that the driver supports."""
     major, minor = cuda.cudadrv.driver.get_version()
     return int(major), int(minor)
 
@@ -224,7 +225,7 @@ class Gpu:
         return np.asarray(host)
 
     def write(self, array: Array, host: np.ndarray) -> None:
-        """Copy to the GPU, after all work launched so far; returns when the copy is done."""
+        """Copy to the GPU, after all work launched so far. Return when the copy is done."""
         self._attach()
         array.copy_to_device(np.ascontiguousarray(host), self._stream)
         self._stream.synchronize()
@@ -257,7 +258,7 @@ class Gpu:
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        """The most blocks that the GPU runs at once."""
+        """Return the most blocks that the GPU runs at once."""
         (overload,) = self._compile(kernel).overloads.values()
         return int(overload.max_cooperative_grid_blocks(threads, shared))
 
@@ -276,7 +277,7 @@ class Gpu:
         return self.event()
 
     def event(self) -> Signal:
-        """A signal that all work launched so far is done."""
+        """Return a signal that all work launched so far is done."""
         self._attach()
         event = cuda.event()
         event.record(self._stream)

@@ -32,7 +32,7 @@ class Loss(Protocol):
 
 
 def make_loss(network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> Loss:
-    """The loss of some rows of a batch. offsets: float32 (V,), added to training scores."""
+    """Return the loss of some rows of a batch. offsets: float32 (V,), added to training scores."""
     kind = SoftmaxLoss if settings.mode == SOFTMAX else SampledLoss
     return kind(network, tables, settings, offsets)
 

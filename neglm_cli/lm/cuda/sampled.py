@@ -120,7 +120,7 @@ shared_loss = loss_kernel(4, "shared_loss")
 
 
 def kernel_for(shared: bool, width: int) -> tuple[Kernel, int]:
-    """The kernel with the most rows in a block that fit its shared memory, and the bytes they take.
+    """Return the kernel with the most rows in a block that fit its shared memory, and the bytes they take.
 
     shared: whether rows share noise words; then either kernel is correct.
     """

@@ -81,7 +81,7 @@ class Training:
         self._tables.gather(batch, config)
 
     def _reduce(self, parallel: DataParallel, whole: Minibatch) -> SparseGradients:
-        """Sum the gradients of all ranks; returns those of the table."""
+        """Sum the gradients of all ranks. Return those of the table."""
         dense = [self.gradients.layers]
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
@@ -135,7 +135,7 @@ class Training:
         self._gpu.synchronize()  # before these two arrays are freed
 
     def total_loss(self, own: float) -> float:
-        """The loss of all ranks."""
+        """Return the loss of all ranks."""
         return own if self._parallel is None else self._parallel.sum_of(own)
 
     def _table_moments(self) -> Moments:
