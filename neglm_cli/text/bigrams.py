@@ -1,7 +1,7 @@
 """Counting bigrams of ids, exactly and in bounded memory.
 
-A pair of ids is a 64-bit key. Each chunk of text gives a sorted run of keys and counts. Runs of similar size are merged
-as they come; when they exceed the memory limit, they are spilled to disk as one run.
+A pair of ids is a 64-bit key. Each chunk of text yields a sorted run of keys and counts. Runs of similar size are
+merged as they arrive; when they exceed the memory limit, they are spilled to disk as one run.
 """
 
 import tempfile
@@ -47,18 +47,18 @@ class PairCounts:
 
 
 @kernel
-def bigram_keys(ids, before, keys):
-    """Write the keys of all bigrams and return their number. before: the id preceding the first one.
+def bigram_keys(ids, previous, keys):
+    """Write the keys of all bigrams. Return their number. previous: the id before the first.
 
     Negative ids are not part of any bigram.
     """
     found = 0
     for i in range(ids.size):
         here = ids[i]
-        if before >= 0 and here >= 0:
-            keys[found] = np.uint64(before) << HALF | np.uint64(here)
+        if previous >= 0 and here >= 0:
+            keys[found] = np.uint64(previous) << HALF | np.uint64(here)
             found += 1
-        before = here
+        previous = here
     return found
 
 
@@ -98,10 +98,10 @@ def merge_sorted(keys, counts, more_keys, more_counts, out_keys, out_counts):
     return merged
 
 
-def count_bigrams(ids: np.ndarray, before: int) -> PairCounts:
-    """Count the bigrams of these ids. before: the id preceding the first one."""
+def count_bigrams(ids: np.ndarray, previous: int) -> PairCounts:
+    """Count the bigrams of these ids. previous: the id before the first."""
     keys = np.empty(len(ids), np.uint64)
-    keys = keys[: bigram_keys(ids, before, keys)]
+    keys = keys[: bigram_keys(ids, previous, keys)]
     keys.sort()
     run = PairCounts(keys, np.empty(len(keys), np.int64))
     distinct = count_sorted(run.keys, run.counts)
@@ -146,7 +146,7 @@ class BigramCounter:
             self._spill()
 
     def all(self) -> Iterator[PairCounts]:
-        """Yield all distinct pairs by ascending key, in runs that fit into the memory."""
+        """Yield all distinct pairs by ascending key, in runs within the memory limit."""
         return _merge_by_key_range([*self._runs, *self._mapped()], self._capacity)
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ def _create(directory: str) -> list[BinaryIO]:
 
 
 def _merge_by_key_range(runs: list[PairCounts], capacity: int) -> Iterator[PairCounts]:
-    """Merge runs by key ranges, splitting ranges that exceed the capacity in halves."""
+    """Merge runs by key range, halving ranges that exceed the capacity."""
     longest = max(map(len, runs), default=0)
     if sum(map(len, runs)) <= capacity or longest < 2:
         yield merge_all(runs)

@@ -83,10 +83,10 @@ def merge_runs(heap, size, cursors, bounds, runs, output):
 
 
 def disk_full_error(error: OSError) -> NeglmError:
-    """Return the error for counts that exceed memory and the temporary directory."""
+    """Return the error for counts that fit neither in memory nor in the temporary directory."""
     return NeglmError(
         f"cannot write to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
-        "set TMPDIR to one with more room, or give more --memory"
+        "set TMPDIR to a directory with more space, or raise --memory"
     )
 
 

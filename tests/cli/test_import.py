@@ -123,7 +123,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (BINARY.replace(b"\nb ", b"\na "), "in, record 2: the word a was there before, in record 1"),
         (BINARY.replace(b"\nb ", b"\n "), "in, record 2: there is no word before the blank"),
         (BINARY.replace(b"\0\0\x80\x40", b"\0\0\xc0\x7f"), "in, record 2: the vector of b has a number that is not"),
-        (gzip.compress(BINARY, mtime=0)[:-9], "in is cut short: its gzip data end too early"),
+        (gzip.compress(BINARY, mtime=0)[:-9], "in is cut short: its gzip data ends early"),
         (gzip.compress(BINARY, mtime=0)[:-8] + bytes(8), "in is damaged: gzip says:"),
     ],
 )  # fmt: skip

@@ -257,9 +257,10 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
 FAIR = (
     "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not the state of a training",
     "training diverges", "does not belong to this corpus", "was training on", "epochs are done already",
-    "is not among the words", "remembers no corpus", "was a pipe", "the text became shorter", "is not among them",
-    "there is nothing to learn", "has no context", "counts add up", "has no pair", "too large for a corpus",
-    "would be equal", "are the same", "occurs twice", "too high; use a smaller", "words are not in", "no word of",
+    "is not among the words", "has no record of its corpus", "was a pipe", "the text became shorter",
+    "the text was truncated", "is not among them", "there is nothing to learn", "has no context", "counts add up",
+    "has no pair", "too large for a corpus", "would be equal", "are the same", "occurs twice", "words are not in",
+    "too high; use a smaller", "no word of",
 )  # fmt: skip
 
 
