@@ -67,7 +67,7 @@ def test_medians_follow_a_perfect_approximation() -> None:
     assert perfect.correlation == pytest.approx(1)
 
 
-def test_scores_that_are_all_the_same() -> None:
+def test_constant_scores() -> None:
     table = random_table(7, 4, 4)
     found = density(joint_of(table, 4, 0.75), Scores.of(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4)), 50, 100, 1)
     assert found.correlation is None
