@@ -3,7 +3,7 @@
     3CosAdd  cos(x, b − a + c)                                    Mikolov et al. 2013
     3CosMul  cos⁺(x, b) · cos⁺(x, c) / (cos⁺(x, a) + ε)           Levy & Goldberg 2014
 
-with unit vectors and cos⁺ = (cos + 1) / 2, which is between 0 and 1. The words of the question are excluded.
+with unit vectors and cos⁺ = (cos + 1) / 2, between 0 and 1. The words of the question are excluded.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from neglm_cli.vectors.neighbors import CosineIndex, Neighbor, top_scores
 Method = Literal["add", "mul"]
 METHODS: tuple[Method, ...] = ("add", "mul")
 EPSILON = np.float32(0.001)
-CANDIDATES, QUESTIONS = 4096, 128  # in a block
+CANDIDATES, QUESTIONS = 4096, 128  # per block
 SECTION = b":"
 SYNTACTIC = b"gram"  # prefix of the names of syntactic sections
 UNNAMED = b"unnamed"  # questions before the first section
@@ -64,8 +64,8 @@ def best_answers(
     """Return the best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance:
     called with the number of candidates scored.
 
-    Questions share words: one matrix product gives the cosines of all W words with a block of candidates, and every
-    score combines three of these. The block bounds memory.
+    Questions share words: one matrix product computes the cosines of all W words with a block of candidates, and every
+    score combines three of these. Blocks bound memory.
     """
     asked, rows = np.unique(questions, return_inverse=True)
     rows = rows.reshape(questions.shape)
@@ -106,18 +106,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of questions. Those with an unknown word are not used."""
+    """Counts of questions. Questions with an unknown word are skipped."""
 
     questions: int
     used: int
     correct: dict[Method, int]
 
     def accuracy(self, method: Method) -> float | None:
-        """Return the fraction of correct answers to the questions used."""
+        """Return the fraction of correct answers, without skipped questions."""
         return self.correct[method] / self.used if self.used else None
 
     def accuracy_all(self, method: Method) -> float | None:
-        """Return the fraction of correct answers to all questions: unused ones count as wrong."""
+        """Return the fraction of correct answers; skipped questions count as wrong."""
         return self.correct[method] / self.questions if self.questions else None
 
 
@@ -128,7 +128,7 @@ def read_sections(path: str) -> list[Section]:
         if line.startswith(SECTION):
             name = line.removeprefix(SECTION).strip()
             if not name:
-                raise NeglmError(f"{where}: expected the name of a section behind the colon")
+                raise NeglmError(f"{where}: expected the name of a section after the colon")
             sections.append(Section(name))
             continue
         words = tuple(line.split())
@@ -166,7 +166,7 @@ def count_correct(
 
 
 def sum_tallies(parts: Iterable[Tally], methods: Iterable[Method]) -> Tally:
-    """Return the sum of count_correct."""
+    """Sum tallies."""
     listed = list(parts)
     return Tally(
         sum(part.questions for part in listed),

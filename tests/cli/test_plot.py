@@ -195,7 +195,7 @@ def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
     Path("stubs/sklearn").mkdir(parents=True)
     Path("stubs/sklearn/__init__.py").write_text("raise ImportError('no sklearn')")
     refused = neglm("plot", "vectors.safetensors", "--method", "tsne", PYTHONPATH="stubs", code=1)
-    assert "--method tsne needs scikit-learn: pip install scikit-learn, or take pca" in one_sentence(refused.stderr)
+    assert "--method tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
