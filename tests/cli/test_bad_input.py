@@ -44,7 +44,7 @@ def test_missing(neglm: Neglm) -> None:
 def test_empty(neglm: Neglm) -> None:
     Path("empty.txt").touch()
     assert refused(neglm, "empty.txt") == (
-        "neglm: empty.txt is empty: there are no words to read; name a file with text in it"
+        "neglm: empty.txt is empty: there are no words to read; name a file that contains text"
     )
     Path("empty.gz").write_bytes(gzip.compress(b""))
     assert "empty.gz has no words" in refused(neglm, "empty.gz")
