@@ -1,4 +1,4 @@
-"""What all comparisons with other tools share: turns, ratios, results as JSON lines, peers that are missing."""
+"""Shared code of the benchmarks: rounds, ratios, results as JSON lines, missing peers."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ def page(side_by_side: Any) -> Any:
 
 
 def results_of(side_by_side: Any, page: Any, path: Path) -> list[Any]:
-    """Three rounds of two contestants, whose rates fall."""
+    """Run three rounds of two contestants with decreasing rates."""
     turns = []
 
     def contestant(name: str, rates: list[float]) -> Any:
@@ -41,7 +41,7 @@ def results_of(side_by_side: Any, page: Any, path: Path) -> list[Any]:
     return list(page.read(path))
 
 
-def test_ratios_are_those_of_rounds(
+def test_ratios_are_within_rounds(
     side_by_side: Any, page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (result,) = results_of(side_by_side, page, tmp_path / "results")
@@ -59,7 +59,7 @@ def test_the_page_has_every_result(side_by_side: Any, page: Any, tmp_path: Path)
     assert labels == ["job, case / other 1.0"]
 
 
-def test_a_peer_that_is_missing_is_named_with_what_installs_it(
+def test_missing_peers_are_named_with_an_install_command(
     side_by_side: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(side_by_side.INSTALL, "no_such_package", "no-such-package==1")

@@ -34,20 +34,20 @@ def expected(line: np.ndarray) -> np.ndarray:
     )
 
 
-def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
+def test_each_line_matches_the_reference(device: CpuDevice) -> None:
     lines = some_lines([3, 0, 11, 3, 1, 7])
     for found, line in zip(LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
-def test_lines_longer_than_the_room(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_longer_than_the_buffer(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_WORDS", 8)
     lines = some_lines([30, 2, 9, 8, 7, 1])
     for found, line in zip(LineScorer(device.scorer(8), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
-def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
+def test_previous_lines_do_not_matter(device: CpuDevice) -> None:
     scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
     line, *others = some_lines([5, 9, 2])
     first = scorer.score([line])[0]
@@ -55,7 +55,7 @@ def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
     np.testing.assert_array_equal(scorer.score([line])[0], first)
 
 
-def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_is_carried_across_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_WORDS", 8)
     lines = some_lines([6, 0, 9])
     scorer = LineScorer(device.scorer(8), END_OF_LINE)
@@ -66,7 +66,7 @@ def test_a_text_is_read_on(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -
     assert [len(part) for part in found] == [7, 1, 10]
 
 
-def test_without_normalising_the_difference_is_log_z(device: CpuDevice) -> None:
+def test_unnormalized_scores_differ_by_log_z(device: CpuDevice) -> None:
     (line,) = some_lines([6])
     as_it_is = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE, normalized=False).score([line])[0]
     text = np.concatenate([[END_OF_LINE], line, [END_OF_LINE]]).astype(np.int32)[None]
@@ -83,7 +83,7 @@ def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.M
     np.testing.assert_allclose(found, [expected(line).sum() for line in lines], atol=3e-4)
 
 
-def test_common_beginnings_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_common_prefixes_are_read_once(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     base = some_lines([20])[0]
     lines = [np.append(base, word).astype(np.int32) for word in range(10)]
     scorer = device.scorer(BATCH_WORDS)

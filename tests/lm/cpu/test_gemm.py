@@ -1,6 +1,6 @@
 """Matrix products in all the memory layouts that the kernels use.
 
-Values are small integers, so that sums are exact in any order. A and B are surrounded by NaN, and C by a mark: nothing
+Values are small integers, so that sums are exact in any order. A and B are surrounded by NaN, C by a marker: nothing
 else may be read or written.
 """
 
@@ -57,7 +57,7 @@ cases_with_blocks = st.builds(
 
 
 def panel_strides(rows: int, columns: int, packed: bool, gap: int) -> tuple[int, int]:
-    """The strides of rows and of panels."""
+    """Return the strides of rows and of panels."""
     return (PANEL, rows * PANEL + gap) if packed else (columns + gap, PANEL)
 
 
@@ -136,7 +136,7 @@ def test_matmul_transposed(case: Case, processes: int) -> None:
     check_matmul_transposed(case, processes)
 
 
-def test_more_rows_than_stay_in_a_cache() -> None:
+def test_more_rows_than_fit_in_a_cache() -> None:
     """Rows are processed in several blocks, the last of which is partial."""
     case = Case(2 * MAX_ROWS + 3, L2_VALUES // MAX_ROWS, 2, gap=1)
     check_matmul(case)
@@ -144,7 +144,7 @@ def test_more_rows_than_stay_in_a_cache() -> None:
 
 
 def test_every_number_of_rows() -> None:
-    """All tile sizes occur, one after the other."""
+    """All tile sizes occur."""
     for rows in range(1, 3 * MAX_ROWS + 1):
         check_matmul(Case(rows, 5, 1, gap=2))
         check_matmul_transposed(Case(rows, 5, 1, gap=2))
