@@ -1,4 +1,4 @@
-"""The peer of benchmarks/train_lm.py: the same training in PyTorch, with nn.LSTM and sparse tables."""
+"""The peer of benchmarks/train_lm.py: the same training in PyTorch, with nn.LSTM and sparse embeddings."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ else:
 
 
 def clip() -> None:
-    """On the global norm, with sparse gradients as they are."""
+    """Clip by global norm, with sparse gradients."""
     total = torch.zeros(())
     for p in parameters:
         p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad

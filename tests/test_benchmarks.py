@@ -64,7 +64,7 @@ def test_missing_peers_are_named_with_an_install_command(
 ) -> None:
     monkeypatch.setitem(side_by_side.INSTALL, "no_such_package", "no-such-package==1")
     assert side_by_side.find_peer("no_such_package", "Nothing", sys.executable) is None
-    assert capsys.readouterr().out == "Nothing is not installed, and is left out: pip install no-such-package==1\n\n"
+    assert capsys.readouterr().out == "skipping Nothing, which is not installed: pip install no-such-package==1\n\n"
     found = side_by_side.find_peer("numpy", "NumPy", sys.executable)
     assert found.name.startswith("NumPy 2.")
     assert found.python == sys.executable
