@@ -19,8 +19,8 @@ torch.set_grad_enabled(False)
 
 with safe_open(path, "pt") as file:
     fields, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-offsets, letters = tensors["offsets"].tolist(), tensors["words"].numpy().tobytes()
-ids = {letters[first:last]: i for i, (first, last) in enumerate(itertools.pairwise(offsets))}
+offsets, word_bytes = tensors["offsets"].tolist(), tensors["words"].numpy().tobytes()
+ids = {word_bytes[first:last]: i for i, (first, last) in enumerate(itertools.pairwise(offsets))}
 words, size = tensors["embedding"].shape
 hidden, layers = tensors["output"].shape[1], int(fields["layers"])
 

@@ -31,9 +31,9 @@ def sgemm() -> float:
     c = np.dot(a, b)
     times = []
     for _ in range(12):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         np.dot(a, b, out=c)
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - started)
     return 2 * 2048**3 / min(times) / 1e9
 
 
@@ -63,11 +63,11 @@ def lstm_rate() -> float:
     team.results(forward_and_backward)
     times = []
     for _ in range(20):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for futures in [team.start(forward_and_backward) for _ in range(5)]:
             for future in futures:
                 future.result()
-        times.append((time.perf_counter() - begun) / 5)
+        times.append((time.perf_counter() - started) / 5)
     team.close()
     return FLOP / statistics.median(times) / 1e9
 

@@ -194,8 +194,8 @@ def test_a_checksum_is_verified_and_written(neglm: Neglm) -> None:
     assert "checksum" in one_sentence(neglm("info", "mine.safetensors", code=1).stderr)
     run("CHECKSUM", "--write", "mine.safetensors")
     run("CHECKSUM", "mine.safetensors")
-    told = [neglm("info", f"{name}.safetensors", "--words").stdout for name in ("vocab", "mine")]
-    assert told[0].splitlines()[1:] == told[1].splitlines()[1:]
+    outputs = [neglm("info", f"{name}.safetensors", "--words").stdout for name in ("vocab", "mine")]
+    assert outputs[0].splitlines()[1:] == outputs[1].splitlines()[1:]
 
 
 # --- formulas --------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class Joint:
         return float(self.pmi[cell]) if cell < last and self.columns[cell] == column else None
 
     def score_offset(self, objective: str) -> np.ndarray:
-        """Return what is added to x·y to get a score, by context: 0 for `pmi`, −log(k p_α(y)) for `cond`."""
+        """Return the offsets added to x·y to get scores, by context: 0 for `pmi`, −log(k p_α(y)) for `cond`."""
         return score_offsets(objective, self.noise, self.k)
 
     def optimum(self) -> float:

@@ -37,13 +37,13 @@ LOSSES = {
 
 
 def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """Return what is added to w·c + b_w in training: float64 (V,). noise: p_α."""
+    """Return the offsets added to w·c + b_w in training: float64 (V,). noise: p_α."""
     constant = np.full(len(noise), -log_z)
     return constant - np.log(k * noise) if loss == "nce" else constant
 
 
 def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """Return what is added to w·c + b_w to get a logit: float64 (V,)."""
+    """Return the offsets added to w·c + b_w to get logits: float64 (V,)."""
     constant = np.full(len(noise), -log_z)
     return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
 
@@ -59,7 +59,7 @@ def first_bias(loss: str, words: int) -> float:
 
 
 def score_offsets(objective: str, noise: np.ndarray, k: int) -> np.ndarray:
-    """Return what is added to the dot product of two vectors in `embed`: float64 (V,). noise: p_α.
+    """Return the offsets added to the dot products of vectors in `embed`: float64 (V,). noise: p_α.
 
     At its optimum the objective's score is log p(y|x)/p_α(y) − log k, the shifted PMI. With an offset of
     −log(k p_α(y)), the objective `cond`, the dot product is log p(y|x). Other objectives have no offset.

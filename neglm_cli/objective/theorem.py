@@ -1,4 +1,4 @@
-"""Theorem 1: how far scores of rank d are from the PMI matrix.
+"""Theorem 1: the divergence of scores of rank d from the PMI matrix.
 
 For any scores m,  S(pmi) − S(m) = KL(p_pmi(z|x,y) ‖ p_m(z|x,y)) ≥ 0,  where z distinguishes observed pairs from noise,
 and the expectation is over q (see `joint`). The divergence is a sum over cells of terms ≥ 0; S(m) is computed
@@ -51,7 +51,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """How well scores approximate the PMI matrix, in nats per pair of q."""
+    """The quality of scores as an approximation of the PMI matrix, in nats per pair of q."""
 
     score: float  # S(m)
     divergence: float  # KL(p_pmi ‖ p_m) = S(pmi) − S(m)

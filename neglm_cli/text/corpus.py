@@ -1,4 +1,4 @@
-"""A corpus: one or more files read as one text, sharded over ranks, with a record of what was read."""
+"""A corpus: one or more files read as one text, sharded over ranks, and their fingerprints."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

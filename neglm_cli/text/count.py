@@ -35,7 +35,7 @@ Progress = Callable[[int], None]  # called with the number of bytes read since t
 class Counts:
     """Word counts of a corpus: entry e is the word word_bytes[offsets[e]:offsets[e+1]].
 
-    `<unk>` and `<eos>` always have an entry: how often the text spells them out, usually 0.
+    `<unk>` and `<eos>` always have an entry, with the number of literal occurrences in the text: usually 0.
     """
 
     offsets: np.ndarray  # int64 (E+1,)

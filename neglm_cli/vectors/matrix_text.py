@@ -174,14 +174,14 @@ def parse_number(text, begin, end):
     value, digits, exponent = np.int64(0), 0, np.int64(0)
     pointed = False
     while at < end:
-        letter = text[at]
-        if ZERO <= letter <= NINE:
-            value = value * 10 + (np.int64(letter) - ZERO)
+        byte = text[at]
+        if ZERO <= byte <= NINE:
+            value = value * 10 + (np.int64(byte) - ZERO)
             digits += 1
             exponent -= pointed
             if digits > MAX_DIGITS:
                 return 0.0, False
-        elif letter == POINT and not pointed:
+        elif byte == POINT and not pointed:
             pointed = True
         else:
             break
@@ -293,7 +293,7 @@ def _read_some(source: InputBuffer, stop: int, table: TableBuilder, size: int, f
 
 
 def _parse_exactly(digits: bytearray, where: str) -> np.float32:
-    """Parse a value that the kernel cannot. Like there, it is rounded to a double, then to float32."""
+    """Parse a value that the kernel cannot. Like the kernel, round to a double, then to float32."""
     try:
         if b"_" in digits:  # Python allows it between digits
             raise ValueError

@@ -94,9 +94,9 @@ def validate(table: Table, name: str, where: Callable[[int], str], expected: int
     where: names a row."""
     words, vectors = table
     if expected is not None and expected != len(words):
-        there = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
+        count = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
         raise NeglmError(
-            f"{name}: the header says {expected:,} word{'s' * (expected != 1)}, but {there}; get it again, or "
+            f"{name}: the header says {expected:,} word{'s' * (expected != 1)}, but {count}; get it again, or "
             "fix the header"
         )
     if not words:

@@ -74,12 +74,12 @@ def test_unnormalized_scores_differ_by_log_z(device: CpuDevice) -> None:
     np.testing.assert_allclose(as_it_is, expected(line) + log_z[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("room", [BATCH_WORDS, 2])
-def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(module, "BATCH_WORDS", room)
+@pytest.mark.parametrize("batch_words", [BATCH_WORDS, 2])
+def test_a_list_is_the_sum_of_its_lines(device: CpuDevice, monkeypatch: pytest.MonkeyPatch, batch_words: int) -> None:
+    monkeypatch.setattr(module, "BATCH_WORDS", batch_words)
     base = some_lines([6, 4])
     lines = [base[0], base[0], base[0][:3], np.concatenate([base[0][:3], base[1]]), base[1], base[1][:0]]
-    found = LineScorer(device.scorer(room), END_OF_LINE).score_list(lines)
+    found = LineScorer(device.scorer(batch_words), END_OF_LINE).score_list(lines)
     np.testing.assert_allclose(found, [expected(line).sum() for line in lines], atol=3e-4)
 
 

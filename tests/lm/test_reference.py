@@ -12,7 +12,7 @@ B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
 LAYERS = 2
 SCALE = 0.5
 NOISE = np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])  # p_α
-SMALL_MOVE = 1e-5
+EPSILON = 1e-5
 
 
 def some_model() -> Model:
@@ -68,13 +68,13 @@ def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
     gradient = task.gradient(model)[1]
     for parameters, found in zip(model.arrays(), gradient.arrays(), strict=True):
         slopes = np.empty_like(parameters)
-        for place in np.ndindex(*parameters.shape):
-            before = parameters[place]
-            parameters[place] = before + SMALL_MOVE
+        for index in np.ndindex(*parameters.shape):
+            before = parameters[index]
+            parameters[index] = before + EPSILON
             above = task.gradient(model)[0]
-            parameters[place] = before - SMALL_MOVE
-            slopes[place] = (above - task.gradient(model)[0]) / (2 * SMALL_MOVE)
-            parameters[place] = before
+            parameters[index] = before - EPSILON
+            slopes[index] = (above - task.gradient(model)[0]) / (2 * EPSILON)
+            parameters[index] = before
         np.testing.assert_allclose(found, SCALE * slopes, rtol=1e-6, atol=1e-8)
     assert all(array.any() for array in gradient.arrays()[:-1])
     assert gradient.bias.any() == LOSSES[loss].bias

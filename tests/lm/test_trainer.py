@@ -45,12 +45,12 @@ def run(settings: Settings, recorder: Any, progress: Progress | None = None, **o
 def test_every_word_is_a_target_once_per_epoch_at_its_position() -> None:
     recorder = Recorder()
     run(SETTINGS, recorder)
-    stretch = (LENGTH - 1) // 4
+    segment = (LENGTH - 1) // 4
     for epoch in range(3):
         batches = [batch for batch in recorder.given if batch.epoch == epoch]
         assert [batch.number for batch in batches] == list(range(len(batches)))
         positions = np.concatenate([batch.positions for batch in batches], axis=1)
-        np.testing.assert_array_equal(positions.reshape(-1), np.arange(1, 4 * stretch + 1))
+        np.testing.assert_array_equal(positions.reshape(-1), np.arange(1, 4 * segment + 1))
         for batch in batches:
             np.testing.assert_array_equal(batch.targets, IDS[batch.positions.astype(int)])
             np.testing.assert_array_equal(batch.inputs, IDS[batch.positions.astype(int) - 1])

@@ -77,6 +77,6 @@ def test_neglm_can_start_as_the_unigram_model() -> None:
 def test_neg_gives_other_probabilities(alpha: float) -> None:
     """Even when normalized: frequent words get too little."""
     powers = np.exp(logits_at_the_optimum("neg", alpha))
-    normalised = powers / powers.sum(axis=1, keepdims=True)
-    assert (normalised[:, 0] < 0.6 * CONDITIONAL[:, 0]).all()
-    assert (normalised[:2, -1] > 2 * CONDITIONAL[:2, -1]).all()
+    normalized = powers / powers.sum(axis=1, keepdims=True)
+    assert (normalized[:, 0] < 0.6 * CONDITIONAL[:, 0]).all()
+    assert (normalized[:2, -1] > 2 * CONDITIONAL[:2, -1]).all()

@@ -69,19 +69,19 @@ def assert_same(one: Path, other: Path) -> None:
 def test_train_lm_trains_the_same_model(text: Path, noise: str, processes: int) -> None:
     here = text.parent
     options = ("train-lm", "text.txt", *TINY, "--noise", noise, "--epochs", "2", "--valid", "text.txt", "--json")
-    one, together = (
+    one, several = (
         json.loads(neglm(number, *options, "-o", f"{name}.st", "--log", f"{name}.log", cwd=here).stdout)
-        for number, name in ((1, "one"), (processes, "together"))
+        for number, name in ((1, "one"), (processes, "several"))
     )
-    assert_same(here / "one.st", here / "together.st")
-    assert one["valid_perplexity"] == pytest.approx(together["valid_perplexity"], rel=1e-12)
-    assert together["processes"] == processes
-    assert together["bytes_sent"] > 0
+    assert_same(here / "one.st", here / "several.st")
+    assert one["valid_perplexity"] == pytest.approx(several["valid_perplexity"], rel=1e-12)
+    assert several["processes"] == processes
+    assert several["bytes_sent"] > 0
     assert "processes" not in one
     assert sorted(path.name for path in here.iterdir()) == [
-        "one.log", "one.st", "text.txt", "together.log", "together.st",
+        "one.log", "one.st", "several.log", "several.st", "text.txt",
     ]  # fmt: skip
-    records = [json.loads(line) for line in (here / "together.log").read_text().splitlines()]
+    records = [json.loads(line) for line in (here / "several.log").read_text().splitlines()]
     assert {record["rank"] for record in records} == {0}
 
 

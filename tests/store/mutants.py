@@ -95,16 +95,16 @@ def change_json(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     """Change something inside one of the fields that are JSON."""
     name = random.choice([name for name, text in metadata.items() if text[:1] in "{["])
     root: Any = {"": json.loads(metadata[name])}
-    places: list[tuple[Any, Any]] = []
+    nodes: list[tuple[Any, Any]] = []
 
     def collect(node: Any) -> None:
         for key in node if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
+            nodes.append((node, key))
             if isinstance(node[key], (dict, list)):
                 collect(node[key])
 
     collect(root)
-    node, key = random.choice(places)
+    node, key = random.choice(nodes)
     action = random.random()
     if action < 0.6:
         node[key] = random.choice(VALUES)
@@ -134,16 +134,16 @@ def change_numbers(random: Random, metadata: Metadata, tensors: Tensors) -> None
     values = NUMBERS[flat.dtype.kind]
     with np.errstate(all="ignore"):
         for _ in range(random.choice([1, 1, 2, 5])):
-            place = random.choice([0, flat.size - 1, random.randrange(flat.size)])
+            index = random.choice([0, flat.size - 1, random.randrange(flat.size)])
             action = random.random()
             if action < 0.6:
-                flat[place] = np.array(random.choice(values)).astype(flat.dtype)
+                flat[index] = np.array(random.choice(values)).astype(flat.dtype)
             elif action < 0.8:
-                flat[place] = flat[random.randrange(flat.size)]
+                flat[index] = flat[random.randrange(flat.size)]
             elif action < 0.9:
-                flat[place:] = np.array(random.choice(values)).astype(flat.dtype)
+                flat[index:] = np.array(random.choice(values)).astype(flat.dtype)
             else:
-                flat[place:] = flat[place:][::-1].copy()
+                flat[index:] = flat[index:][::-1].copy()
 
 
 def change_shape(random: Random, metadata: Metadata, tensors: Tensors) -> None:
@@ -178,11 +178,11 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
         return change_numbers(random, metadata, tensors)
     words, offsets = tensors["words"].tobytes(), tensors["offsets"].tolist()
     listed = [words[a:b] for a, b in pairwise(offsets)]
-    place, other = random.randrange(len(listed)), random.randrange(len(listed))
-    listed[place] = random.choice([listed[other], b"new", b"a b", b"", b"\n", b"<unk>", b"\xff\x00", b"x" * 5000])
+    index, other = random.randrange(len(listed)), random.randrange(len(listed))
+    listed[index] = random.choice([listed[other], b"new", b"a b", b"", b"\n", b"<unk>", b"\xff\x00", b"x" * 5000])
     if random.random() < 0.5:
         size = len(listed)
-        rows = [row for row in range(size) if row != place] + ([other] if random.random() < 0.3 else [])
+        rows = [row for row in range(size) if row != index] + ([other] if random.random() < 0.3 else [])
         listed = [listed[row] for row in rows]
         for name, tensor in tensors.items():
             if name not in ("words", "offsets") and tensor.shape[:1] == (size,):

@@ -80,7 +80,7 @@ def test_default_permissions(workplace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("no/such/place", "No such file or directory"),
+        ("no/such/directory", "No such file or directory"),
         (".", "not the name of a file"),
         ("new/", "not the name of a file"),
         ("", "not the name of a file"),

@@ -59,10 +59,10 @@ def replace(tensor: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 def other_word(word: bytes, by: bytes) -> Change:
     def change(metadata: Metadata, tensors: Tensors) -> None:
-        letters = tensors["words"].tobytes()
-        assert word in letters
+        word_bytes = tensors["words"].tobytes()
+        assert word in word_bytes
         assert len(word) == len(by)
-        tensors["words"] = np.frombuffer(letters.replace(word, by, 1), np.uint8)
+        tensors["words"] = np.frombuffer(word_bytes.replace(word, by, 1), np.uint8)
 
     return change
 

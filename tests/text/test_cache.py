@@ -28,12 +28,12 @@ class Cache:
 
     def __init__(self, home: Path) -> None:
         self.directory = home / "cache"
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self._vocabulary = vocabulary_of(TEXT, directory=home)
 
     def open(self, name: str) -> EncodedCorpus:
         Path(name).write_bytes(TEXT)
-        return open_encoded(open_corpus([name]), self._vocabulary, 1, self.directory, self.told.append)
+        return open_encoded(open_corpus([name]), self._vocabulary, 1, self.directory, self.messages.append)
 
     @property
     def names(self) -> list[str]:
@@ -64,7 +64,7 @@ def test_the_least_recently_used_are_removed(cache: Cache, monkeypatch: pytest.M
     limit_to(2, cache, monkeypatch)
     cache.open("d")
     assert sorted(cache.names) == ["b", "d"]
-    assert cache.told[-1].startswith("removed 2 least recently used encoded copies, ")
+    assert cache.messages[-1].startswith("removed 2 least recently used encoded copies, ")
 
 
 def test_nothing_is_removed_below_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_nothing_is_removed_below_the_limit(cache: Cache, monkeypatch: pytest.Mo
     limit_to(2, cache, monkeypatch)
     cache.open("b")
     assert sorted(cache.names) == ["a", "b"]
-    assert not [sentence for sentence in cache.told if sentence.startswith("removed")]
+    assert not [sentence for sentence in cache.messages if sentence.startswith("removed")]
 
 
 def test_a_copy_larger_than_the_limit_is_still_used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,11 +45,11 @@ def reference(text: bytes) -> Counter[tuple[bytes, bytes]]:
 
 def check(pairs: Pairs, expected: Counter[tuple[bytes, bytes]]) -> None:
     assert as_dict(pairs) == expected
-    for side, alphabet in enumerate((pairs.words, pairs.contexts)):
+    for side, index in enumerate((pairs.words, pairs.contexts)):
         totals: Counter[bytes] = Counter()
         for cell, count in expected.items():
             totals[cell[side]] += count
-        listed = list(zip(alphabet, alphabet.counts.tolist(), strict=True))
+        listed = list(zip(index, index.counts.tolist(), strict=True))
         assert listed == sorted(totals.items(), key=lambda item: (-item[1], item[0]))
     keys = (pairs.rows.astype(int) * len(pairs.contexts) + pairs.columns).tolist()
     assert keys == sorted(set(keys))

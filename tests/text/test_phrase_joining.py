@@ -28,9 +28,9 @@ def test_joins_from_left_to_right_across_chunks(chunks: list[list[int]], pairs: 
     while whole:
         pair = tuple(whole[:2])
         if pair in pairs:
-            place = sorted(pairs).index((pair[0], pair[1]))
-            times[place] += 1
-            expected.append(FIRST_PHRASE + place)
+            index = sorted(pairs).index((pair[0], pair[1]))
+            times[index] += 1
+            expected.append(FIRST_PHRASE + index)
             whole = whole[2:]
         else:
             expected.append(whole.pop(0))

@@ -35,8 +35,8 @@ def assert_same_bits(left: np.ndarray, right: np.ndarray) -> None:
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     """Draw words of any bytes except whitespace, and finite values of all magnitudes."""
-    letters = st.sampled_from([byte for byte in range(256) if byte not in b" \t\n\r\v\f"])
-    word = st.lists(letters, min_size=1, max_size=8).map(bytes)
+    allowed = st.sampled_from([byte for byte in range(256) if byte not in b" \t\n\r\v\f"])
+    word = st.lists(allowed, min_size=1, max_size=8).map(bytes)
     words = draw(st.lists(word, min_size=1, max_size=6, unique=True))
     size = draw(st.integers(2, 6))
     finite = st.integers(0, 2**32 - 1).filter(lambda bits: bits & 0x7F800000 != 0x7F800000)

@@ -13,8 +13,8 @@ def reference(matrix: np.ndarray, question: list[int], method: Method) -> np.nda
     units = matrix.astype(float) / np.linalg.norm(matrix.astype(float), axis=1, keepdims=True)
     a, b, c = units[question]
     if method == "add":
-        together = b - a + c
-        scores = units @ together / np.linalg.norm(together)
+        target = b - a + c
+        scores = units @ target / np.linalg.norm(target)
     else:
         scores = (1 + units @ b) / 2 * ((1 + units @ c) / 2) / ((1 + units @ a) / 2 + 0.001)
     scores[question] = -np.inf
@@ -26,12 +26,12 @@ def test_by_hand() -> None:
     matrix = np.array([[1, 0], [5, 5], [0, 1], [-1, 0], [-3, 4]], np.float32)
     words = CosineIndex.of(matrix, "file")
     half = 0.5**0.5
-    together = np.array([half - 1, half + 1])
-    length = np.hypot(*together)
+    target = np.array([half - 1, half + 1])
+    length = np.hypot(*target)
     found = answers(words, (0, 1, 2), "add", 10)
     assert [id_ for id_, _ in found] == [4, 3]
     assert [score for _, score in found] == pytest.approx(
-        [(-0.6 * together[0] + 0.8 * together[1]) / length, -together[0] / length]
+        [(-0.6 * target[0] + 0.8 * target[1]) / length, -target[0] / length]
     )
     # Of (−3, 4): cosines 0.8 with woman, (−0.6 + 0.8) √½ with king, −0.6 with man. Of (−1, 0): 0, −√½, −1.
     found = answers(words, (0, 1, 2), "mul", 10)

@@ -22,7 +22,7 @@ SLACK = 10  # times the tolerances of `neglm doctor`: broken kernels are off by 
 
 def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, processes: int = 1) -> None:
     """Raise unless the kernels that such a model needs work on this GPU."""
-    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # with kernels of its own
+    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # uses other kernels
     chosen = {name: getattr(settings, name) for name in ("loss", "noise", "optimizer", "adam", "reset_at_eos")}
     task = Task(replace(TINY, batch=batch, **chosen), WORDS, minibatches=1, scored=SCORED)
     with np.errstate(all="ignore"):  # caused by wrong results

@@ -182,7 +182,7 @@ def main(directory: str, *names: str) -> int:
     runs: Counter[str] = Counter()
     for name in names or CASES:
         for schedule, options in SCHEDULES.items():
-            case, begun = CASES[name], time.perf_counter()
+            case, start = CASES[name], time.perf_counter()
             gpu = PtxGpu(ptxsim, case, options)
             try:
                 errors = run(gpu, replace(TINY, **case.changes))
@@ -192,7 +192,7 @@ def main(directory: str, *names: str) -> int:
                 found, bad = str(error), True
             failed |= bad
             runs += gpu.runs
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             print(f"{name:48}{schedule:10}{found}  {seconds:.0f} s{'  WRONG' if bad else ''}", flush=True)
     if not names:
         missing = set(KERNELS) - set(runs)
