@@ -65,7 +65,7 @@ def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     bigrams = BigramCounter(0)
     add_all(bigrams, [[1, 2, 3]])
     with open("/dev/full", "wb", buffering=0) as full:
-        monkeypatch.setattr(bigrams, "_files", [full] * 2)
+        monkeypatch.setattr(bigrams._on_disk, "_files", [full] * 2)
         with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
             add_all(bigrams, [[1, 2, 3]])
         bigrams.close()

@@ -58,7 +58,7 @@ def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     table = WordTable()
     table.add_word(b"more", 1)
     with open("/dev/full", "wb", buffering=0) as full:
-        monkeypatch.setattr(runs, "_files", [full] * 3)
+        monkeypatch.setattr(runs._runs, "_files", [full] * 3)
         with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
             runs.spill(table)
         runs.close()
