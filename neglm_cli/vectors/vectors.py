@@ -113,7 +113,7 @@ def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
     wide."""
     if stored.kind == KIND:
         if table is not None:
-            raise NeglmError(f"{stored.name} contains word vectors, not a language model: leave out --table")
+            raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")
         return Vectors.from_stored(stored)
     tensors = stored.tensors
     words = WordIndex.from_stored(stored)

@@ -78,7 +78,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
     assert list(vectors.contexts) == [b"a", b"b"]
     assert vectors.context_vectors.tolist() == [[1, 2], [3, 4]]
     Path("long").write_bytes(b"a 1 2 3\n")
-    assert "2 numbers each, but the context vectors 3" in refused(neglm, "words", "--contexts", "long")
+    assert "2 dimensions, but the context vectors 3" in refused(neglm, "words", "--contexts", "long")
     assert "nothing does not exist" in refused(neglm, "words", "--contexts", "nothing")
     assert "can be read only once" in refused(neglm, "-", "--contexts", "-", code=2)
 

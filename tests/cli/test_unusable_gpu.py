@@ -31,7 +31,7 @@ DRIVERS = {
     "no start": "the NVIDIA driver does not start: CUDA_ERROR_UNKNOWN",
     "mismatch": "the NVIDIA driver does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
     "old driver": "the NVIDIA driver supports CUDA 12.4, but the installed CUDA libraries need a driver for CUDA 13",
-    "old GPU": "the NVIDIA GPU has compute capability 6.0, and neglm needs 7.5 or more",
+    "old GPU": "the NVIDIA GPU has compute capability 6.0, but neglm needs at least 7.5",
 }
 TRIALS = {
     "no memory": "a trial kernel fails on the NVIDIA GPU: ",
