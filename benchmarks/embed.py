@@ -1,13 +1,13 @@
-"""How fast `neglm embed` trains, and how good its vectors are: beside gensim and fastText, with the same settings.
+"""Speed of `neglm embed` and quality of its vectors, compared with gensim and fastText at the same settings.
 
     python benchmarks/embed.py [--data DIR] [--rounds N] [--seeds N] [--sizes 100,300] [--part speed|quality|both]
 
-Speed: every round trains each contestant for one epoch; words/s are those of the training alone, without counting
-and without writing. A ratio is that of two rates of one round, and the median of the rounds counts.
-Quality: five epochs for every seed, evaluated by `neglm eval` for all; figures are means over the seeds, in points.
-fastText learns without subwords here (maxn 0), which makes it word2vec. It does not time its training apart, so its
-rate is that of the second epoch: what two epochs take longer than one. Each has a process of its own, since a second
-training in one process ended with NaN. It takes no seed from Python; its two threads make every run another.
+Speed: each contestant trains for one epoch per round; words/s exclude counting and writing. Ratios compare rates of the
+same round, and the result is the median over rounds.
+Quality: five epochs for every seed, all evaluated by `neglm eval`; figures are means over seeds, in points.
+fastText trains without subwords here (maxn 0), like word2vec. It does not report its training time, so its rate is that
+of the second epoch: the difference between runs of two epochs and of one. Each run is a separate process, since a
+second training in one process ended with NaN. It takes no seed from Python; with two threads, every run differs.
 """
 
 import argparse
@@ -63,25 +63,25 @@ PROGRAMS = {"gensim": (GENSIM, "trained.bin"), "fastText": (FASTTEXT, "trained.v
 FIGURES = ("WordSim-353", "SimLex-999", "analogies")
 
 
-def train(who: str | Peer, size: int, epochs: int, seed: int) -> None:
-    """Train on corpus.txt, and leave the vectors in trained.safetensors."""
-    if isinstance(who, Peer):
-        program, vectors = PROGRAMS[who.name.split()[0]]
-        output(who.python, "-c", program, str(size), str(epochs), str(seed))
+def train(contestant: str | Peer, size: int, epochs: int, seed: int) -> None:
+    """Train on corpus.txt, and write the vectors to trained.safetensors."""
+    if isinstance(contestant, Peer):
+        program, vectors = PROGRAMS[contestant.name.split()[0]]
+        output(contestant.python, "-c", program, str(size), str(epochs), str(seed))
         output(NEGLM, "import", vectors, "-o", "trained.safetensors", "--quiet")
     else:
-        output(*command(who, size, epochs, seed))
+        output(*command(contestant, size, epochs, seed))
 
 
-def command(who: str, size: int, epochs: int, seed: int) -> list[str]:
-    options = ["--deterministic"] if who == DETERMINISTIC else []
-    numbers = ["--size", str(size), "--epochs", str(epochs), "--seed", str(seed)]
-    return [NEGLM, "embed", "--json", *SETTINGS, *options, *numbers, "-o", "trained.safetensors"]
+def command(contestant: str, size: int, epochs: int, seed: int) -> list[str]:
+    options = ["--deterministic"] if contestant == DETERMINISTIC else []
+    arguments = ["--size", str(size), "--epochs", str(epochs), "--seed", str(seed)]
+    return [NEGLM, "embed", "--json", *SETTINGS, *options, *arguments, "-o", "trained.safetensors"]
 
 
-def our_rate(who: str, size: int) -> float:
-    """Words per second of one epoch."""
-    return float(printed_json(*command(who, size, 1, 1))["per_second"])
+def our_rate(contestant: str, size: int) -> float:
+    """Train one epoch. Return words per second."""
+    return float(printed_json(*command(contestant, size, 1, 1))["per_second"])
 
 
 def gensim_rate(peer: Peer, size: int) -> float:
@@ -91,12 +91,12 @@ def gensim_rate(peer: Peer, size: int) -> float:
 def fasttext_rate(peer: Peer, size: int, words: int) -> float:
     one, two = (printed_json(peer.python, "-c", FASTTEXT, str(size), epochs)["seconds"] for epochs in "12")
     if two <= one:
-        sys.exit("two epochs of fastText took no longer than one: the machine is too busy, or the text too small")
+        sys.exit("two epochs of fastText took no longer than one: the machine is too busy, or the text too short")
     return float(words / (two - one))
 
 
 def quality(data: Path) -> tuple[float, float, float]:
-    """WordSim-353 and SimLex-999 (Spearman) and analogies (3CosAdd), in points."""
+    """Evaluate WordSim-353 and SimLex-999 (Spearman) and analogies (3CosAdd), in points."""
     sets = [str(data / "similarity" / name) for name in ("ws353.tsv", "simlex999.tsv")]
     questions = str(data / "analogy" / "questions-words.txt")
     files = ["--similarity", *sets, "--analogy", questions]
@@ -119,8 +119,8 @@ def main() -> None:
     with workplace():
         Path("corpus.txt").write_bytes(text)
         output(NEGLM, "vocab", "corpus.txt", "--quiet")
-        for who in (OURS, DETERMINISTIC):
-            our_rate(who, sizes[0])  # compiles, and makes the encoded copy
+        for contestant in (OURS, DETERMINISTIC):
+            our_rate(contestant, sizes[0])  # compiles kernels, and writes the encoded copy
         for size in sizes:
             if options.part != "quality":
                 compare_speed(size, peers, len(text.split()), options)
@@ -129,25 +129,25 @@ def main() -> None:
 
 
 def compare_speed(size: int, peers: list[Peer], words: int, options: argparse.Namespace) -> None:
-    runs = {who: partial(our_rate, who, size) for who in (OURS, DETERMINISTIC)}
+    runs = {contestant: partial(our_rate, contestant, size) for contestant in (OURS, DETERMINISTIC)}
     for peer in peers:
         gensim = peer.name.startswith("gensim")
         runs[peer.name] = partial(gensim_rate, peer, size) if gensim else partial(fasttext_rate, peer, size, words)
     rates = compare("embed", f"size {size}", "words/s", runs, {peer.name for peer in peers}, options)
     share = statistics.median(a / b for a, b in zip(rates[DETERMINISTIC], rates[OURS], strict=True))
-    print(f"  --deterministic has {share:.2f} of the speed\n", flush=True)
+    print(f"  --deterministic runs at {share:.2f} of the speed\n", flush=True)
 
 
 def compare_quality(size: int, peers: list[Peer], options: argparse.Namespace) -> None:
     contestants: list[str | Peer] = [OURS, DETERMINISTIC, *peers]
-    names = [who.name if isinstance(who, Peer) else who for who in contestants]
+    names = [contestant.name if isinstance(contestant, Peer) else contestant for contestant in contestants]
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
     for seed in range(1, options.seeds + 1):
-        for who, name in zip(contestants, names, strict=True):
-            train(who, size, 5, seed)
+        for contestant, name in zip(contestants, names, strict=True):
+            train(contestant, size, 5, seed)
             found[name].append(quality(options.data))
             print(f"  {name}, size {size}, seed {seed}: " + ", ".join(f"{x:.2f}" for x in found[name][-1]), flush=True)
-    print(f"size {size}: five epochs, mean of {options.seeds} seeds (lowest, highest)")
+    print(f"size {size}: five epochs, mean of {options.seeds} seeds (minimum, maximum)")
     print(f"  {'':<30}" + "".join(f"{name:>24}" for name in FIGURES))
     for name, figures in found.items():
         columns = [f"{statistics.mean(c):.2f} ({min(c):.2f}, {max(c):.2f})" for c in zip(*figures, strict=True)]

@@ -1,10 +1,10 @@
-"""How fast `neglm eval` reads a text: beside PyTorch, which reads the same model file, taking turns.
+"""Speed of `neglm eval`, compared with PyTorch on the same model file, in turn.
 
     python benchmarks/eval_lm.py [--data DIR] [--rounds N] [--small] [--peers PYTHON] [--json FILE]
 
-The model has the paper's size (2×300) and PTB's vocabulary, and is trained on a few words only, which changes no
-speed. The text is PTB's test set, in pieces of 256 words, every word's probability exact and normalised. Words/s are
-those of the reading alone, without start-up. Both must find the same perplexity, or there is no result.
+The model has the paper's size (2×300) and PTB's vocabulary, and is trained on a few words only, which does not affect
+speed. The text is PTB's test set, in chunks of 256 words, with exact, normalized probabilities. Words/s exclude
+startup. Both must compute the same perplexity.
 """
 
 import sys
@@ -25,7 +25,7 @@ from side_by_side import (
 
 TRAIN = [NEGLM, "train-lm", "part.txt", "--epochs", "1", "--threads", THREADS, "--quiet"]
 EVAL = [NEGLM, "eval", "--test", "test.txt", "--threads", THREADS, "--json"]
-TOLERANCE = 1e-3  # of the perplexity: sums of float32
+TOLERANCE = 1e-3  # of the perplexity, for float32 sums
 
 
 def main() -> None:
@@ -45,8 +45,8 @@ def main() -> None:
         output(*TRAIN)
         mine, theirs = (printed_json(*command)["perplexity"] for command in (EVAL, pytorch))
         if abs(mine / theirs - 1) > TOLERANCE:
-            sys.exit(f"neglm finds a perplexity of {mine}, {peer.name} one of {theirs}: they do not do the same")
-        print(f"perplexity {mine:.3f}, and {theirs:.3f} by {peer.name}\n")
+            sys.exit(f"neglm computes a perplexity of {mine}, {peer.name} {theirs}: not the same work")
+        print(f"perplexity {mine:.3f}; {peer.name}: {theirs:.3f}\n")
         runs = {
             "neglm eval": lambda: float(printed_json(*EVAL)["words_per_second"]),
             peer.name: lambda: float(printed_json(*pytorch)["words_per_second"]),

@@ -1,4 +1,4 @@
-"""The peer of benchmarks/eval_lm.py: the perplexity of a text in PyTorch, by a model that `neglm train-lm` wrote."""
+"""The peer of benchmarks/eval_lm.py: perplexity in PyTorch, of a model trained by `neglm train-lm`."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-AT_ONCE = 256  # words that go through the network together
+CHUNK = 256  # words per forward pass
 CORRECTED = ("neglm", "neglm-b")  # losses whose scores lack log(k p_α(w))
 
 path, text = sys.argv[1:3]
@@ -19,8 +19,8 @@ torch.set_grad_enabled(False)
 
 with safe_open(path, "pt") as file:
     fields, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-offsets, letters = tensors["offsets"].tolist(), tensors["words"].numpy().tobytes()
-ids = {letters[first:last]: i for i, (first, last) in enumerate(itertools.pairwise(offsets))}
+offsets, word_bytes = tensors["offsets"].tolist(), tensors["words"].numpy().tobytes()
+ids = {word_bytes[first:last]: i for i, (first, last) in enumerate(itertools.pairwise(offsets))}
 words, size = tensors["embedding"].shape
 hidden, layers = tensors["output"].shape[1], int(fields["layers"])
 
@@ -44,8 +44,8 @@ targets = torch.tensor(read)
 inputs = torch.tensor([end, *read[:-1]])
 state, total = None, 0.0
 start = time.perf_counter()
-for first in range(0, len(read), AT_ONCE):
-    x, y = inputs[first : first + AT_ONCE], targets[first : first + AT_ONCE]
+for first in range(0, len(read), CHUNK):
+    x, y = inputs[first : first + CHUNK], targets[first : first + CHUNK]
     h, state = lstm(tensors["embedding"][x], state)
     total -= nn.functional.cross_entropy(output(h), y, reduction="sum").item()
 seconds = time.perf_counter() - start

@@ -1,23 +1,23 @@
-"""What a GPU should reach, on paper: FLOP, bytes and launches per word, and from data sheets the words per second.
+"""Estimated GPU performance: FLOP, bytes and launches per word, and words per second from data sheets.
 
     python benchmarks/gpu_estimate.py > benchmarks/gpu/estimate.md
 
-Nothing here was measured on a GPU. `neglm doctor` measures on yours.
+Nothing here was measured on a GPU; `neglm doctor` measures yours.
 """
 
 from dataclasses import dataclass, replace
 
-NUMBER = 4  # bytes
-PRODUCT_SHARE = 0.4  # of the data sheet's rate, that the tiled product may reach: assumed
-MEMORY_SHARE = 0.7  # of the data sheet's bandwidth: assumed
-LAUNCH = 30e-6  # seconds that the host needs to launch a kernel from Python: assumed
-STEP = 6e-6  # seconds of a step that no arithmetic hides: waiting for all blocks, and for the state to arrive: assumed
-SMALLEST = 4e-6  # seconds that any kernel takes: assumed
+FLOAT = 4  # bytes
+PRODUCT_SHARE = 0.4  # assumed fraction of the data sheet's FLOP/s that tiled products reach
+MEMORY_SHARE = 0.7  # assumed fraction of the data sheet's bandwidth
+LAUNCH = 30e-6  # assumed seconds of the host per kernel launch from Python
+STEP = 6e-6  # assumed seconds of latency per step: grid synchronization, and loading the state
+SMALLEST = 4e-6  # assumed minimum seconds of a kernel
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """From the makers' data sheets: single precision without tensor cores."""
+    """A GPU by its data sheet: float32 without tensor cores."""
 
     name: str
     flops: float
@@ -49,17 +49,17 @@ class Model:
 
     @property
     def layer_flop(self) -> float:
-        """A word: a product forward, one for the gradient of weights, one for that of inputs and states."""
+        """FLOP per word: the forward product, and those for gradients of weights and of inputs and states."""
         return 3 * 2 * self.layer_parameters
 
     @property
     def loss_flop(self) -> float:
-        """A word: scores, what they add to the gradient of y, and to those of the output table's rows."""
+        """FLOP per word: scores, gradient of y, and gradients of the output table's rows."""
         return 3 * 2 * (self.k + 1) * (self.hidden + 1)
 
     @property
     def touched(self) -> float:
-        """Different rows of the tables in a minibatch, if words are as frequent as 1 / rank."""
+        """Distinct table rows in a minibatch, for frequencies ∝ 1 / rank."""
         total = sum(1 / rank for rank in range(1, self.words + 1))
         drawn = self.rows * (self.k + 1)
         return sum(
@@ -69,18 +69,18 @@ class Model:
 
     @property
     def memory(self) -> float:
-        """Bytes that a minibatch reads and writes, if no cache helps."""
-        row = (self.hidden + 1) * NUMBER
-        scores = self.rows * (self.k + 1) * row  # rows of the output table, as they are drawn
+        """Bytes read and written per minibatch, without caches."""
+        row = (self.hidden + 1) * FLOAT
+        scores = self.rows * (self.k + 1) * row  # rows of the output table, one per draw
         gathered = self.rows * (self.k + 1) * row  # rows of y, for the gradient of each occurrence
         updated = self.touched * row * (3 + 2 + 2 * self.moments)  # gradients: written, read twice; parameters, moments
-        layers = self.layer_parameters * NUMBER * (5 + 2 * self.moments)
-        states = self.rows * self.layers * self.hidden * NUMBER * 30  # inputs, states, gates, and their gradients
+        layers = self.layer_parameters * FLOAT * (5 + 2 * self.moments)
+        states = self.rows * self.layers * self.hidden * FLOAT * 30  # inputs, states, gates, and their gradients
         return scores + gathered + updated + layers + states
 
     @property
     def launches(self) -> int:
-        """Of a minibatch: see `lm.cuda.training`."""
+        """Kernel launches per minibatch: see `lm.cuda.training`."""
         steps = 2 * self.layers * (1 if self.persistent else self.steps)
         return 3 + 1 + self.layers + self.layers + 1 + 2 * self.layers + 1 + 1 + 2 + steps
 
@@ -93,54 +93,53 @@ MODELS = (
 
 
 def estimate(model: Model, gpu: Gpu) -> tuple[float, str]:
-    """Words per second, and what limits them."""
+    """Return words per second, and the bottleneck."""
     recurrent = 2 * model.layers * model.steps
     parts = {
         "products": model.rows * model.layer_flop / (PRODUCT_SHARE * gpu.flops),
         "memory": model.memory / (MEMORY_SHARE * gpu.bandwidth),
-        "steps, one after the other": recurrent * STEP,
+        "latency of steps": recurrent * STEP,
         "small kernels": model.launches * SMALLEST,
     }
     device, host = sum(parts.values()), model.launches * LAUNCH
-    limit = "launches by the host" if host > device else max(parts, key=lambda part: parts[part])
+    limit = "kernel launches" if host > device else max(parts, key=lambda part: parts[part])
     return model.rows / max(device, host), limit
 
 
-HEAD = """# What a GPU should reach, on paper
+HEAD = """# Estimated GPU performance
 
-**These are estimates, not measurements**: no machine of ours has a GPU. Made by
-`benchmarks/gpu_estimate.py`; `neglm doctor` measures on yours. Loss: neglm with k = 100 noise words
-of each word's own, 20 steps.
+**These are estimates, not measurements**: we have no machine with a GPU. Generated by
+`benchmarks/gpu_estimate.py`; `neglm doctor` measures yours. Loss: neglm with k = 100 independent
+noise words, 20 steps.
 
-| model | FLOP a word | of these the LSTM | bytes a word | rows touched | launches a minibatch | a word |
+| model | FLOP per word | LSTM's share | bytes per word | rows touched | launches per minibatch | per word |
 |---|---|---|---|---|---|---|"""
 
 WHERE_FROM = """
-FLOP: three products for each weight of the LSTM (there, back to the inputs, back to the weights),
-and three of a row for each word and noise word. Bytes: rows of the output table for scores, rows of
-y for their gradients, the rows that are moved with their gradients and what the optimiser keeps,
-weights, and the states on the way; no cache is counted on. Rows touched: different ones in a
-minibatch, for words as frequent as 1 / rank.
+FLOP: three products per LSTM weight (forward, gradients of inputs, gradients of weights), and three
+per value of an output row, for each word and noise word. Bytes: rows of the output table for scores,
+rows of y for their gradients, updated rows with gradients and optimizer state, weights, and
+activations, all without caches. Rows touched: distinct ones in a minibatch, for word frequencies
+∝ 1 / rank.
 
-| model | GPU | data sheet | words/s expected | what limits it |
+| model | GPU | data sheet | expected words/s | bottleneck |
 |---|---|---|---|---|"""
 
 ASSUMED = """
-Assumed, not known: products reach {products:.0%} of the data sheet's rate in single precision,
-memory {memory:.0%} of its bandwidth; a launch from Python takes the host {launch:.0f} µs; a step
-waits {step:.0f} µs for the others, whatever it computes; no kernel takes less than {smallest:.0f}
-µs.
+Assumptions: products reach {products:.0%} of the data sheet's float32 rate, and memory {memory:.0%}
+of its bandwidth; a launch from Python takes the host {launch:.0f} µs; a step has {step:.0f} µs of
+latency; no kernel takes less than {smallest:.0f} µs.
 
-At batch 20 all steps of a layer are one launch. With a launch for each step a minibatch would have
-{many} of them: {host:.1f} ms of the host's time, and {slow:,.0f} words/s at most, on any GPU."""
+At batch 20, all steps of a layer are one launch. With one launch per step, a minibatch would need
+{many} launches, which take the host {host:.1f} ms: at most {slow:,.0f} words/s, on any GPU."""
 
 
 def main() -> None:
     print(HEAD)
     for model in MODELS:
-        flop, number = model.layer_flop + model.loss_flop, model.memory / model.rows
+        flop, size = model.layer_flop + model.loss_flop, model.memory / model.rows
         print(
-            f"| {model.name} | {flop / 1e6:.1f} M | {model.layer_flop / flop:.0%} | {number / 1e3:,.0f} K "
+            f"| {model.name} | {flop / 1e6:.1f} M | {model.layer_flop / flop:.0%} | {size / 1e3:,.0f} K "
             f"| {model.touched:,.0f} | {model.launches} | {model.launches / model.rows:.4f} |"
         )
     print(WHERE_FROM)

@@ -1,4 +1,4 @@
-"""The GPU's kernels as compiled, for seven architectures: registers, shared memory, and occupancy.
+"""Resource usage of the compiled GPU kernels on seven architectures: registers, shared memory, occupancy.
 
     python benchmarks/gpu_kernels.py > benchmarks/gpu/kernels.md
 
@@ -20,23 +20,20 @@ from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
 
 WARP = 32
-REGISTERS, REGISTER_UNIT, WARP_UNIT = (
-    65536,
-    256,
-    4,
-)  # of a multiprocessor; allocated to a warp at a time; warps allocated at a time
-BATCH, HIDDEN = 20, 300  # the model of the occupancies
+REGISTERS = 65536  # per multiprocessor
+REGISTER_UNIT, WARP_UNIT = 256, 4  # allocation granularity: registers of a warp, and warps
+BATCH, HIDDEN = 20, 300  # of the model for which occupancy is computed
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """From NVIDIA's tables of compute capabilities; multiprocessors are those of one GPU."""
+    """Limits from NVIDIA's tables of compute capabilities, and the multiprocessors of one GPU."""
 
     capability: tuple[int, int]
-    threads: int  # of a multiprocessor
+    threads: int  # per multiprocessor
     blocks: int
     shared: int  # KB
-    reserved: int  # bytes of shared memory that each block takes besides its own
+    reserved: int  # bytes of shared memory reserved per block
     gpu: str
     multiprocessors: int
 
@@ -55,11 +52,9 @@ ARCHITECTURES = (
     Architecture((12, 0), 1536, 24, 100, 1024, "RTX 5090", 170),
 )
 
-GEMM_SMALL = (
-    "shared memory: 8 numbers are read for 16 multiply-adds, so at most half of the multiply-adds a processor can do"
-)
-GEMM_LARGE = "multiply-adds: 64 of them for 16 numbers from shared memory; 8 warps or 16 must hide all latencies"
-STEPS = "latency: steps one after the other, each with a wait of all blocks; within one, h (or dz) comes from L2"
+GEMM_SMALL = "shared memory: 8 values read per 16 FMAs, so at most half of the peak FMA rate"
+GEMM_LARGE = "FMA: 64 per 16 values from shared memory; 8 or 16 warps must hide all latencies"
+STEPS = "latency: sequential steps, each with a grid synchronization; h (or dz) comes from L2"
 LIMITS = {
     "gemm_nn_64": GEMM_SMALL,
     "gemm_tn_64": GEMM_SMALL,
@@ -67,24 +62,24 @@ LIMITS = {
     "gemm_nn_128": GEMM_LARGE,
     "gemm_tn_128": GEMM_LARGE,
     "gemm_nt_128": GEMM_LARGE,
-    "step_forward": "shared memory: 8 numbers for 16 multiply-adds; at 1000 rows of 512 units 512 blocks",
-    "step_backward": "shared memory: 4 numbers for 4 multiply-adds, the least of all products",
+    "step_forward": "shared memory: 8 values per 16 FMAs; 512 blocks at 1000 rows of 512 units",
+    "step_backward": "shared memory: 4 values per 4 FMAs, the lowest ratio of all products",
     "forward": STEPS,
     "backward": STEPS,
-    "list_occurrences": "latency of atomic additions; frequent words have one counter each",
-    "scan_rows": "latency: one block, a sum over its threads by one of them",
-    "order_occurrences": "memory, at random addresses: 5 numbers read for one written",
-    "lookup": "memory: a row read, a row written; two hashes of 64 bits for each number with dropout",
-    "carry_states": "its launch: 24 KB a layer",
-    "gather_gradients": "memory: a row of y for each occurrence (k + 1 of a word), at random; most come from L2",
-    "token_loss": "memory: k + 1 rows of the output table for each word, at random, and again, from L1 or L2",
-    "shared_loss": "shared memory: the gradient of y is added to there, a read and a write for each multiply-add",
+    "list_occurrences": "latency of atomics; each frequent word has a single counter",
+    "scan_rows": "latency: one block, whose partial sums are scanned by one thread",
+    "order_occurrences": "memory, random access: 5 values read per value written",
+    "lookup": "memory: one row read, one written; with dropout, two 64-bit hashes per value",
+    "carry_states": "launch overhead: 24 KB per layer",
+    "gather_gradients": "memory: one row of y per occurrence (k + 1 per word), random access, mostly from L2",
+    "token_loss": "memory: k + 1 rows of the output table per word, random access, then again from L1 or L2",
+    "shared_loss": "shared memory: accumulates the gradient of y, with a read and a write per FMA",
     "log_normalizers": "memory: two passes over scores (rows × words), the second from L2; exp",
-    "softmax_gradients": "memory: scores are read and written once; exp",
-    "loss_and_gradient_norm": "memory; then one thread adds the parts of 256 blocks, about 10 µs",
-    "update_range": "memory: 3 numbers for each weight (SGD) to 7 (Adam)",
-    "update_rows": "memory: as update_range, rows at random",
-    "flush_lazy_updates": "double precision, of which most GPUs have little: a root and a division for each step",
+    "softmax_gradients": "memory: scores read and written once; exp",
+    "loss_and_gradient_norm": "memory; then one thread sums the results of 256 blocks, about 10 µs",
+    "update_range": "memory: 3 (SGD) to 7 (Adam) values per weight",
+    "update_rows": "memory: like update_range, with random access to rows",
+    "flush_lazy_updates": "float64, which is slow on most GPUs: a square root and a division per step",
 }
 
 
@@ -104,7 +99,7 @@ def tool(name: str) -> Path:
 
 
 def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
-    """Assemble a kernel. Cooperative kernels call a library, which the linker adds."""
+    """Assemble a kernel. Cooperative kernels call a library, which is linked."""
     with tempfile.TemporaryDirectory() as directory:
         source, made = Path(directory) / "k.ptx", Path(directory) / "k.o"
         source.write_text(ptx(kernel, architecture.capability))
@@ -129,8 +124,8 @@ def run(command: list[Any]) -> str:
     return done.stdout + done.stderr
 
 
-def blocks_at_once(assembled: Assembled, architecture: Architecture, threads: int, dynamic: int) -> int:
-    """The blocks that a multiprocessor runs at once."""
+def resident_blocks(assembled: Assembled, architecture: Architecture, threads: int, dynamic: int) -> int:
+    """Return the maximum number of resident blocks per multiprocessor."""
     warps = -(-threads // WARP)
     of_a_warp = -(-assembled.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // of_a_warp // WARP_UNIT * WARP_UNIT // warps
@@ -140,18 +135,18 @@ def blocks_at_once(assembled: Assembled, architecture: Architecture, threads: in
 
 
 class Paper:
-    """The part of a GPU that `persistent_plan` needs."""
+    """A GPU on paper, as far as `persistent_plan` needs it."""
 
     def __init__(self, assembled: dict[str, Assembled], architecture: Architecture) -> None:
         self._assembled, self._architecture = assembled, architecture
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        blocks = blocks_at_once(self._assembled[kernel.name], self._architecture, threads, shared)
+        blocks = resident_blocks(self._assembled[kernel.name], self._architecture, threads, shared)
         return blocks * self._architecture.multiprocessors
 
 
 def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[int, int]:
-    """Threads of a block, and bytes of shared memory that it is launched with."""
+    """Return the threads and the dynamic shared memory of a block."""
     plan = plans.get(kernel.name)
     if plan is not None:
         return plan.grid.threads, plan.grid.shared
@@ -181,14 +176,12 @@ def report(
 ) -> None:  # fmt: skip
     names = " | ".join(architecture.name for architecture in ARCHITECTURES)
     lines = "|---" * len(ARCHITECTURES) + "|"
-    print("# The GPU's kernels, as compiled\n")
-    print("Made by `benchmarks/gpu_kernels.py`, with numba-cuda and NVIDIA's ptxas. No kernel spills registers.")
-    print("**Nothing here was measured on a GPU.** Threads and shared memory are those of a block, for a")
-    print(
-        f"model of {HIDDEN} units and {BATCH} rows; occupancy is the share of a processor's warps that find room, from"
-    )
-    print("registers, shared memory, threads and blocks.\n")
-    print(f"## Registers of a thread\n\n| kernel | threads | static shared memory | {names} |\n|---|---|---{lines}")
+    print("# Resource usage of the compiled GPU kernels\n")
+    print("Generated by `benchmarks/gpu_kernels.py`, with numba-cuda and NVIDIA's ptxas. No kernel spills registers.")
+    print("**Nothing here was measured on a GPU.** Threads and shared memory are per block, for a model of")
+    print(f"{HIDDEN} units and {BATCH} rows. Occupancy is the theoretical one, as limited by registers, shared memory,")
+    print("threads and blocks.\n")
+    print(f"## Registers per thread\n\n| kernel | threads | static shared memory | {names} |\n|---|---|---{lines}")
     for kernel in kernels:
         found = [table[architecture][kernel.name] for architecture in ARCHITECTURES]
         static = " or ".join(f"{size:,}" for size in sorted({one.shared for one in found}))
@@ -200,15 +193,15 @@ def report(
         for architecture in ARCHITECTURES
         if table[architecture][kernel.name].stack
     ]
-    print(f"\nBytes of stack, which lie in memory: {'; '.join(stacks) or 'none'}.")
+    print(f"\nBytes of stack, in local memory: {'; '.join(stacks) or 'none'}.")
     if stacks:
-        print("There sums leave the registers once, behind the last multiply-add, because a loop is not unrolled.")
+        print("There, sums leave the registers once, after the last FMA, because a loop is not unrolled.")
     print(f"\n## Occupancy\n\n| kernel | {names} |\n|---{lines}")
     for kernel in kernels:
         print(f"| {kernel.name} | {' | '.join(occupancy(kernel, a, table[a], plans[a]) for a in ARCHITECTURES)} |")
     print("\n## All steps in one launch\n")
-    print("How `network.persistent_plan` divides the work; `-` where there is a launch for each step.\n")
-    print("| GPU | | kernel | blocks | threads | shared memory | units of a block | slices |\n" + "|---" * 8 + "|")
+    print("The plans of `network.persistent_plan`; `-` for one launch per step.\n")
+    print("| GPU | | kernel | blocks | threads | shared memory | units per block | slices |\n" + "|---" * 8 + "|")
     for architecture in ARCHITECTURES:
         for name, plan in plans[architecture].items():
             cells = (
@@ -218,7 +211,7 @@ def report(
                 else "- | | | |"
             )
             print(f"| {architecture.gpu} | {architecture.name} | {name} | {cells} |")
-    print("\n## What limits each\n\n| kernel | shared memory at launch, sm_80 | what limits it |\n|---|---|---|")
+    print("\n## Bottlenecks\n\n| kernel | shared memory at launch, sm_80 | bottleneck |\n|---|---|---|")
     a100 = ARCHITECTURES[1]
     for kernel in kernels:
         shared = launched(kernel, plans[a100])[1] + table[a100][kernel.name].shared
@@ -230,7 +223,7 @@ def occupancy(
     kernel: Kernel, architecture: Architecture, assembled: dict[str, Assembled], plans: dict[str, PersistentPlan | None]
 ) -> str:
     threads, shared = launched(kernel, plans)
-    blocks = blocks_at_once(assembled[kernel.name], architecture, threads, shared)
+    blocks = resident_blocks(assembled[kernel.name], architecture, threads, shared)
     return f"{blocks * -(-threads // WARP) * WARP / architecture.threads:.0%}"
 
 

@@ -1,7 +1,7 @@
-"""GFLOP/s of the LSTM's kernels (`lstm`) or of NumPy's best sgemm (`sgemm`): a part of benchmarks/train_lm.py.
+"""GFLOP/s of the LSTM kernels (`lstm`) or of NumPy's best sgemm (`sgemm`): part of benchmarks/train_lm.py.
 
-The LSTM is 2×300 with 20 rows and 20 steps, forward and backward, with the lookup of words but
-without loss and optimizer.
+The LSTM is 2×300 with 20 rows and 20 steps: forward and backward, including the lookup of words, without loss and
+optimizer.
 """
 
 import json
@@ -23,7 +23,7 @@ from neglm_cli.settings.train_lm import Settings
 
 SHAPE = Shape(words=100, embedding=300, hidden=300, layers=2)
 BATCH, STEPS, THREADS = 20, 20, 2
-PRODUCTS = 6  # by the input and the state: forward, for the gradients of the weights, and of what they multiply
+PRODUCTS = 6  # with input and state: forward, gradients of weights, gradients of inputs and states
 FLOP = 2 * PRODUCTS * SHAPE.layers * BATCH * STEPS * 300 * 1200
 
 
@@ -33,9 +33,9 @@ def sgemm() -> float:
     c = np.dot(a, b)
     times = []
     for _ in range(12):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         np.dot(a, b, out=c)
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - started)
     return 2 * 2048**3 / min(times) / 1e9
 
 
@@ -57,19 +57,19 @@ def lstm_rate() -> float:
     config = StepConfig(BATCH, STEPS, SHAPE.embedding, 0, np.float32(1), np.float32(1), 5.0, 0, 1, 1.0)
     reductions = [Reduction(batch_parts(BATCH, 0, 1), arrays.zeros(2, PANEL * 300)) for _ in range(THREADS)]
 
-    def there_and_back(worker: Worker) -> None:
+    def forward_and_backward(worker: Worker) -> None:
         forward(weights, activations, batch, config, worker)
         synchronize(worker)
         backward(transposed, gradients, activations, buffers, batch, config, reductions[worker.thread], worker)
 
-    team.results(there_and_back)
+    team.results(forward_and_backward)
     times = []
     for _ in range(20):
-        begun = time.perf_counter()
-        for futures in [team.start(there_and_back) for _ in range(5)]:
+        started = time.perf_counter()
+        for futures in [team.start(forward_and_backward) for _ in range(5)]:
             for future in futures:
                 future.result()
-        times.append((time.perf_counter() - begun) / 5)
+        times.append((time.perf_counter() - started) / 5)
     team.close()
     return FLOP / statistics.median(times) / 1e9
 

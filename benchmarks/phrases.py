@@ -1,10 +1,10 @@
-"""How fast `neglm phrases` joins a text: beside gensim's `Phrases`, on one file, taking turns.
+"""Speed of `neglm phrases`, compared with gensim's `Phrases`, on the same file, in turn.
 
     python benchmarks/phrases.py [--data DIR] [--rounds N] [--small] [--json FILE]
 
-Both do the same job: count words and pairs, score pairs by normalised PMI (which gensim has, too), and write the text
-with its phrases joined, in one pass. Rates are those of whole processes from start to exit. In every round each
-contestant runs once; a ratio is that of two rates of one round, and the median of the rounds counts.
+Both do the same job: count words and pairs, score pairs by normalized PMI, and write the text with its phrases joined,
+in one pass. Rates are of whole processes from start to exit. Each contestant runs once per round; ratios compare rates
+of the same round, and the result is the median over rounds.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ with open("gensim.txt", "w", encoding="utf-8") as file:
 
 
 def words(path: str) -> int:
-    """How many words and phrases there are: it tells whether both have joined the same."""
+    """Return the number of words and phrases, to check that both join the same."""
     with open(path, "rb") as file:
         return sum(len(line.split()) for line in file)
 
@@ -39,14 +39,14 @@ def main() -> None:
         return
     with workplace():
         Path("corpus.txt").write_bytes(text)
-        output(*PHRASES)  # compiles, if need be, and warms the page cache
+        output(*PHRASES)  # compiles kernels and warms the page cache
         runs = {
             "neglm phrases": lambda: len(text) / seconds(*PHRASES) / 1e6,
             peer.name: lambda: len(text) / seconds(peer.python, "-c", GENSIM) / 1e6,
         }
         compare("phrases", f"{len(text) / 1e6:.0f} MB of text", "MB/s", runs, {peer.name}, options)
         print(f"words and phrases in the output: {words('neglm.txt'):,}, and {words('gensim.txt'):,} by gensim")
-        print("(LineSentence breaks lines after 10,000 words, and pairs there are lost to gensim)")
+        print("(gensim's LineSentence breaks lines after 10,000 words, and misses pairs there)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all comparisons share: options, peers that may be missing, taking turns, and results as JSON lines."""
+"""Shared by all comparisons: options, optional peers, rounds, and results as JSON lines."""
 
 import argparse
 import contextlib
@@ -32,11 +32,11 @@ class Peer(NamedTuple):
     """Another tool: a Python package."""
 
     name: str  # with its version
-    python: str  # that has it
+    python: str  # the interpreter it is installed for
 
 
 class Result(NamedTuple):
-    """Rates of one of our programs and of a peer, one of each round; higher is better."""
+    """Rates of one of our programs and of a peer, one per round; higher is better."""
 
     job: str
     case: str
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
     @property
     def ratios(self) -> list[float]:
-        """How many times as fast ours is, in each round."""
+        """Our rate divided by the peer's, for each round."""
         return [mine / theirs for mine, theirs in zip(self.our_rates, self.peer_rates, strict=True)]
 
 
@@ -57,21 +57,21 @@ def absolute(path: str) -> Path:
 
 
 def option_parser(text: str | None, rounds: int) -> argparse.ArgumentParser:
-    """The options that all comparisons have."""
+    """Return a parser with the common options."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--data", type=absolute, default=absolute("../shared/data"), help="directory with wiki/, ptb/ and so on"
     )
-    parser.add_argument("--rounds", "--repeat", type=int, default=rounds, help="how often each contestant runs")
-    parser.add_argument("--small", action="store_true", help="the demo's text, little of it: to try this program")
-    parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="a Python with peers this one lacks")
-    parser.add_argument("--json", type=absolute, metavar="FILE", help="add results to FILE, one JSON object a line")
+    parser.add_argument("--rounds", "--repeat", type=int, default=rounds, help="runs of each contestant")
+    parser.add_argument("--small", action="store_true", help="use a little of the demo's text, as a smoke test")
+    parser.add_argument("--peers", default=sys.executable, metavar="PYTHON", help="a Python with more peers")
+    parser.add_argument("--json", type=absolute, metavar="FILE", help="append results to FILE, as JSON lines")
     return parser
 
 
 @contextlib.contextmanager
 def workplace() -> Iterator[None]:
-    """An empty directory to be in, which has neglm's encoded copies of texts, too."""
+    """Change to an empty directory, which also has neglm's cache."""
     before = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="neglm-bench-") as directory:
         os.environ["NEGLM_CACHE"] = directory
@@ -83,17 +83,17 @@ def workplace() -> Iterator[None]:
 
 
 def find_peer(package: str, name: str, other_python: str) -> Peer | None:
-    """A peer in this Python or the other one; without it, a sentence says how to install it."""
+    """Find a peer in this Python or the other one. If it is missing, print how to install it."""
     for python in (sys.executable, other_python):
         done = subprocess.run([python, "-c", VERSION.format(package)], capture_output=True, text=True)
         if done.returncode == 0:
             return Peer(f"{name} {done.stdout.strip()}", python)
-    print(f"{name} is not installed, and is left out: pip install {INSTALL[package]}\n", flush=True)
+    print(f"skipping {name}, which is not installed: pip install {INSTALL[package]}\n", flush=True)
     return None
 
 
 def output(*command: str) -> bytes:
-    """What a command prints."""
+    """Run a command. Return its output."""
     done = subprocess.run(command, capture_output=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)[:300]} failed:\n{done.stderr.decode()}")
@@ -101,29 +101,29 @@ def output(*command: str) -> bytes:
 
 
 def printed_json(*command: str) -> Any:
-    """The JSON that a command prints."""
+    """Run a command. Parse its output as JSON."""
     return json.loads(output(*command))
 
 
 def seconds(*command: str) -> float:
-    """From start to exit."""
+    """Run a command. Return the seconds from start to exit."""
     start = time.perf_counter()
     output(*command)
     return time.perf_counter() - start
 
 
 def demo_text() -> bytes:
-    """The demo's corpus, which every machine has."""
+    """Return the demo's corpus, which every machine can generate."""
     return output(sys.executable, str(HERE.parent / "examples" / "demo" / "python_docs.py"))
 
 
 def text_of(options: argparse.Namespace, *path: str) -> bytes:
-    """A file of the data; the demo's corpus, if --small."""
+    """Read a data file; with --small, the demo's corpus."""
     if options.small:
         return demo_text()
     found = options.data.joinpath(*path)
     if not found.exists():
-        sys.exit(f"{found} is not there: name the directory that has {'/'.join(path)} with --data")
+        sys.exit(f"{found} does not exist: name the directory that contains {'/'.join(path)} with --data")
     return bytes(found.read_bytes())
 
 
@@ -131,10 +131,10 @@ def compare(
     job: str, case: str, unit: str, contestants: Mapping[str, Callable[[], float]], peers: set[str],
     options: argparse.Namespace,
 ) -> dict[str, list[float]]:  # fmt: skip
-    """Let all contestants take turns, and print and keep how fast those that are not peers are beside those that are.
+    """Run all contestants in turn, and print and store the speed of ours relative to each peer.
 
-    A contestant returns its rate. A ratio is that of two rates of one round, and the median of the rounds counts;
-    every second round goes the other way round, so that nobody always has the same neighbour.
+    A contestant returns its rate. Ratios compare rates of the same round, and the result is the median over rounds.
+    Every second round is in reverse order, so that predecessors vary.
     """
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(options.rounds):
@@ -158,12 +158,12 @@ def keep(result: Result, path: Path | None) -> None:
             file.write(json.dumps(result._asdict()) + "\n")
 
 
-def spread(numbers: list[float]) -> str:
-    """Median, lowest and highest."""
-    middle, lowest, highest = (figure(x) for x in (statistics.median(numbers), min(numbers), max(numbers)))
+def spread(values: list[float]) -> str:
+    """Format median, minimum and maximum."""
+    middle, lowest, highest = (figure(x) for x in (statistics.median(values), min(values), max(values)))
     return f"{middle} ({lowest} to {highest})"
 
 
 def figure(number: float) -> str:
-    """With three digits, and two decimals at most."""
+    """Format with three digits, and at most two decimals."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"

@@ -1,12 +1,12 @@
-"""How fast `neglm train-lm` trains: beside PyTorch, with the same model, text and threads, taking turns.
+"""Speed of `neglm train-lm`, compared with PyTorch with the same model, text and threads, in turn.
 
     python benchmarks/train_lm.py [--data DIR] [--rounds N] [--part all|ptb|gemm|vocabulary|1b] [--peers PYTHON]
 
 ptb: 2×300, batch 20, 20 steps, k = 100, dropout 0.5, SGD with clipping, on the first words of PTB: independent noise
-words, noise words shared by the minibatch, and the full softmax. Words/s are those of the training alone, without
-start-up; a ratio is that of two rates of one round, and the median of the rounds counts.
-gemm: the rate of the LSTM's products, as a share of the best that NumPy's sgemm reaches on this machine.
-vocabulary: words/s with 10,000 and with 800,000 words in the vocabulary, the same model.
+words, noise words shared by the minibatch, and the full softmax. Words/s exclude startup. Ratios compare rates of the
+same round, and the result is the median over rounds.
+gemm: GFLOP/s of the LSTM's products, relative to the best of NumPy's sgemm on this machine.
+vocabulary: words/s of the same model with a vocabulary of 10,000 and of 800,000 words.
 1b: 1×512, batch 1000, 64,000 words, Adam.
 """
 
@@ -33,15 +33,15 @@ MINIBATCHES = 150
 
 
 def neglm_rate(*options: str) -> float:
-    """Words per second of one epoch."""
+    """Train one epoch. Return words per second."""
     command = (NEGLM, "train-lm", "--epochs", "1", "--threads", THREADS, "--json", "-o", "model.safetensors", *options)
     return float(printed_json(*command)["words_per_second"])
 
 
 def contest(case: str, mine: list[str], path: str, theirs: list[str], peer: Peer, options: argparse.Namespace) -> None:
-    """One of our trainings beside the same one in PyTorch."""
+    """Compare one of our trainings with the same one in PyTorch."""
     program = [peer.python, str(HERE / "train_lm_pytorch.py"), path, "words.txt", *theirs]
-    neglm_rate(path, *mine)  # compiles, and makes the encoded copy
+    neglm_rate(path, *mine)  # compiles kernels, and writes the encoded copy
     runs = {
         "neglm train-lm": lambda: neglm_rate(path, *mine),
         peer.name: lambda: float(printed_json(*program)["words_per_second"]),
@@ -50,7 +50,7 @@ def contest(case: str, mine: list[str], path: str, theirs: list[str], peer: Peer
 
 
 def write_words(vocabulary: str) -> None:
-    """The vocabulary's words, one a line, for the peer."""
+    """Write the vocabulary's words, one per line, for the peer."""
     text = output(NEGLM, "info", vocabulary, "--words")
     Path("words.txt").write_bytes(b"".join(line.split(b"\t")[0] + b"\n" for line in text.splitlines()))
 
@@ -77,7 +77,7 @@ def ptb(text: bytes, peer: Peer, options: argparse.Namespace) -> None:
 
 
 def gemm(rounds: int) -> None:
-    """The LSTM's products beside the best sgemm: in processes of their own, whose threads do not meet."""
+    """Compare the LSTM's products with the best sgemm, in separate processes, so that their threads don't interfere."""
     best, layer = [], []
     for _ in range(rounds):
         best.append(printed_json(sys.executable, str(HERE / "lstm_rate.py"), "sgemm")["rate"])
@@ -85,13 +85,13 @@ def gemm(rounds: int) -> None:
     share = statistics.median(a / b for a, b in zip(layer, best, strict=True))
     print(
         f"LSTM, 2×300, forward and backward: {statistics.median(layer):.0f} GFLOP/s; sgemm of NumPy, 2048³: "
-        f"{statistics.median(best):.0f} GFLOP/s; {share:.0%} of it\n",
+        f"{statistics.median(best):.0f} GFLOP/s; ratio {share:.0%}\n",
         flush=True,
     )
 
 
 def zipf_text(path: str, vocabulary: int, words: int) -> None:
-    """A text whose words have Zipf's frequencies, and vocab-PATH of all of them, seen or not."""
+    """Write a text whose words follow Zipf's law, and vocab-PATH with all of them, seen or not."""
     import numpy as np
 
     counts = np.maximum(4_000_000 // np.arange(1, vocabulary - 1), 1)
@@ -112,7 +112,7 @@ def vocabulary_sizes(options: argparse.Namespace) -> None:
     share = statistics.median(b / a for a, b in rates)
     print(
         f"2×300, k 100: {small:,.0f} words/s with {sizes['small']:,} words in the vocabulary, {large:,.0f} with "
-        f"{sizes['large']:,}; {share:.2f} of it\n",
+        f"{sizes['large']:,}; ratio {share:.2f}\n",
         flush=True,
     )
 

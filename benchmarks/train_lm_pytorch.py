@@ -1,4 +1,4 @@
-"""The peer of benchmarks/train_lm.py: the same training in PyTorch, with nn.LSTM and sparse tables."""
+"""The peer of benchmarks/train_lm.py: the same training in PyTorch, with nn.LSTM and sparse embeddings."""
 
 import json
 import sys
@@ -21,8 +21,8 @@ with open(words, "rb") as file:
 with open(path, "rb") as file:
     unknown = ids[b"<unk>"]
     text = torch.tensor([ids.get(word, unknown) for line in file for word in [*line.split(), b"<eos>"]])
-stretch = (len(text) - 1) // rows
-inputs, targets = (text[first : first + rows * stretch].view(rows, stretch).t().contiguous() for first in (0, 1))
+segment = (len(text) - 1) // rows
+inputs, targets = (text[first : first + rows * segment].view(rows, segment).t().contiguous() for first in (0, 1))
 counts = torch.bincount(text, minlength=len(ids)).double().clamp(min=1)
 noise_probabilities = counts / counts.sum()
 
@@ -41,7 +41,7 @@ else:
 
 
 def clip() -> None:
-    """On the global norm, with sparse gradients as they are."""
+    """Clip by global norm, with sparse gradients."""
     total = torch.zeros(())
     for p in parameters:
         p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
@@ -67,7 +67,7 @@ def loss(h: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 state = None
 warm = max(2, minibatches // 10)
-count = min(minibatches, stretch // STEPS)
+count = min(minibatches, segment // STEPS)
 for number in range(count):
     if number == warm:
         start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""How fast `neglm vocab` counts: beside `wc -w` and a `collections.Counter` loop, on one file, taking turns.
+"""Speed of `neglm vocab`, compared with `wc -w` and a `collections.Counter` loop, on the same file, in turn.
 
     python benchmarks/vocab.py [--data DIR] [--rounds N] [--size MB] [--small] [--json FILE]
 
-Rates are those of whole processes from start to exit, as a user waits for them. In every round each contestant runs
-once; a ratio is that of two rates of one round, and the median of the rounds counts.
+Rates are of whole processes from start to exit. Each contestant runs once per round; ratios compare rates of the same
+round, and the result is the median over rounds.
 """
 
 import platform
@@ -51,12 +51,12 @@ DISTINCT = 10_000_000
 
 
 def sample(data: Path, small: bool) -> bytes:
-    """Natural text: Wikipedia if it is there, else the demo's corpus."""
+    """Return natural text: Wikipedia if available, else the demo's corpus."""
     path = data / "wiki" / "wiki-raw30.txt"
     if path.exists() and not small:
         return path.read_bytes()
     if not small:
-        print(f"{path} is not there: using Python's documentation, on which the ratios differ\n")
+        print(f"{path} does not exist: using Python's documentation, for which ratios differ\n")
     return demo_text()
 
 
@@ -64,7 +64,7 @@ def contestants() -> dict[str, list[str]]:
     loop = f"Counter loop, Python {platform.python_version()}"
     found = {"neglm vocab": [*VOCAB, "corpus.txt"], loop: [sys.executable, "-c", COUNTER, "corpus.txt"]}
     if shutil.which("wc") is None:
-        print("wc is not installed, and is left out: it is part of coreutils\n")
+        print("skipping wc, which is not installed: it is part of coreutils\n")
         return found
     first = output("wc", "--version").decode().splitlines()[0]  # wc (GNU coreutils) 9.1
     version = first.split()[-1]
@@ -75,11 +75,11 @@ def contestants() -> dict[str, list[str]]:
 
 
 def encoding(rounds: int, size: int) -> None:
-    numbers = [float(number) for number in output(sys.executable, "-c", ENCODE, str(rounds)).split()]
-    encode, count = numbers[::2], numbers[1::2]
+    times = [float(line) for line in output(sys.executable, "-c", ENCODE, str(rounds)).split()]
+    encode, count = times[::2], times[1::2]
     ratio = statistics.median(c / e for e, c in zip(encode, count, strict=True))
     rates = [size / statistics.median(column) / 1e6 for column in (encode, count)]
-    print(f"without start-up: encoding {rates[0]:.0f} MB/s, counting {rates[1]:.0f} MB/s, ratio {ratio:.2f}")
+    print(f"without startup: encoding {rates[0]:.0f} MB/s, counting {rates[1]:.0f} MB/s, ratio {ratio:.2f}")
 
 
 def start_up(rounds: int) -> None:
@@ -91,7 +91,7 @@ def memory(path: str) -> None:
     peak = int(output(sys.executable, "-c", PEAK, *VOCAB, path, "-o", "memory.safetensors")) * 1024
     words = printed_json(NEGLM, "info", "memory.safetensors", "--json")["distinct_words"]
     allowed = (300e6 + 100 * words) / 1e6
-    print(f"{words:,} distinct words: at most {peak / 1e6:,.0f} MB (300 MB + 100 bytes a word are {allowed:,.0f} MB)")
+    print(f"{words:,} distinct words: peak {peak / 1e6:,.0f} MB (300 MB + 100 bytes per word: {allowed:,.0f} MB)")
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def main() -> None:
                 file.write(text)
             size = file.tell()
         Path("small.txt").write_bytes(text[:1000])
-        output(*VOCAB, "corpus.txt")  # compiles, if need be, and warms the page cache
+        output(*VOCAB, "corpus.txt")  # compiles kernels and warms the page cache
         commands = contestants()
 
         def rate(command: list[str]) -> float:
@@ -117,7 +117,7 @@ def main() -> None:
         encoding(options.rounds, size)
         start_up(options.rounds)
         memory("corpus.txt")
-        with open("distinct.txt", "w", encoding="ascii") as words:  # every word another: the worst case
+        with open("distinct.txt", "w", encoding="ascii") as words:  # all words distinct: the worst case
             count = DISTINCT // 100 if options.small else DISTINCT
             words.writelines(f"word{i:x}{' ' if i % 10 else chr(10)}" for i in range(count))
         memory("distinct.txt")

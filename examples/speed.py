@@ -1,9 +1,9 @@
-"""How fast `neglm train-lm` trains, and the memory it takes: adds a line to a file of results.
+"""Measures the speed and memory of `neglm train-lm`, and appends a line to a file of results.
 
     python examples/speed.py RESULTS.jsonl NAME=VALUE… -- CORPUS OPTIONS OF train-lm…
 
-The line has the names and values, words per second of one epoch without start-up, the memory that --dry-run expects and
-the largest that the process took, in bytes. The model is thrown away.
+The line has the names and values, the words per second of one epoch, without startup, the memory estimated by
+--dry-run, and the peak memory of the process, in bytes. The model is discarded.
 """
 
 import json
@@ -22,13 +22,13 @@ def main() -> None:
     process = subprocess.Popen([*command, "--model", os.devnull], stdout=subprocess.PIPE)
     assert process.stdout
     printed = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)  # what this one process took
+    _, status, usage = os.wait4(process.pid, 0)  # resources of this process only
     if status:
         sys.exit(1)
     line = named | {
         "words_per_second": json.loads(printed)["words_per_second"],
         "estimated_memory": expected["memory"]["total"],
-        "peak_memory": usage.ru_maxrss * 1024,  # Linux counts it in kilobytes
+        "peak_memory": usage.ru_maxrss * 1024,  # in kilobytes on Linux
     }
     print(json.dumps(line, ensure_ascii=False), file=sys.stderr)
     with open(sys.argv[1], "a", encoding="utf-8") as results:

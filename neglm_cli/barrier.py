@@ -7,12 +7,12 @@ from numba.extending import intrinsic
 
 from neglm_cli.kernels import inlined
 
-SPINS = 50_000  # reads of the counter, about 0.1 ms, before the CPU is yielded
+SPINS = 50_000  # reads of the counter before yielding the CPU: about 0.1 ms
 
 
 @intrinsic
 def _arrive(typingctx, counter):
-    """Add one to counter[0] atomically and return what it was. Threads that read it then see all earlier writes."""
+    """Increment counter[0] atomically and return its old value. Threads that read it then see all earlier writes."""
     signature = types.int64(counter)
 
     def codegen(context, builder, signature, args):
@@ -24,7 +24,7 @@ def _arrive(typingctx, counter):
 
 @intrinsic
 def _read(typingctx, counter):
-    """Read counter[0] as other threads have left it."""
+    """Read counter[0], written by other threads."""
     signature = types.int64(counter)
 
     def codegen(context, builder, signature, args):
@@ -36,7 +36,7 @@ def _read(typingctx, counter):
 
 @intrinsic
 def _yield_cpu(typingctx):
-    """Let another thread have the CPU."""
+    """Let another thread run."""
     signature = types.void()
 
     def codegen(context, builder, signature, args):
@@ -49,13 +49,13 @@ def _yield_cpu(typingctx):
 
 @inlined
 def barrier_wait(worker):
-    """Wait until all threads of a team are here.
+    """Wait until all threads of a team have arrived.
 
-    worker.threads: how many there are. worker.arrivals: int64, the first value a multiple of that while none waits.
+    worker.threads: their number. worker.arrivals: int64 counter, a multiple of worker.threads while none waits.
     """
-    everyone = (_arrive(worker.arrivals) // worker.threads + 1) * worker.threads
+    target = (_arrive(worker.arrivals) // worker.threads + 1) * worker.threads
     spins = 0
-    while _read(worker.arrivals) < everyone:
+    while _read(worker.arrivals) < target:
         spins += 1
         if spins > SPINS:
             _yield_cpu()

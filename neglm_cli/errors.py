@@ -1,4 +1,4 @@
-"""What goes wrong in a way that the user can mend, and how text from files is shown in sentences and on terminals."""
+"""Errors for users, and text from files made safe for messages and terminals."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,11 @@ JOINERS = "\u200c\u200d"  # invisible, but part of the spelling of Persian and o
 
 
 class Escapes(dict[int, int | str]):
-    """A table for `str.translate`: what a terminal obeys, or what hides or reorders text, becomes visible.
-
-    That is all that Python calls unprintable: the control characters C0 and C1, bidi overrides, bytes that are no text.
-    """
+    """A table for `str.translate` that escapes everything Python calls unprintable: C0 and C1 control characters, bidi
+    overrides, undecodable bytes. A terminal would obey, hide or reorder it."""
 
     def __init__(self, kept: str, escape: Callable[[str], str]) -> None:
-        """kept: characters that are left as they are, though unprintable."""
+        """kept: unprintable characters that are not escaped."""
         super().__init__()
         self._kept = kept + JOINERS
         self._escape = escape
@@ -31,23 +29,23 @@ _LINE, _LINES = Escapes("", _as_python), Escapes("\n\t", _as_python)
 
 
 def visible(text: str) -> str:
-    """Text for a terminal or a sentence, without control characters, newlines and tabs included."""
+    """Escape text for a terminal or a message, including newlines and tabs."""
     return text.translate(_LINE)
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines: newlines and tabs stay."""
+    """Escape text of several lines: newlines and tabs stay."""
     return text.translate(_LINES)
 
 
 def short(text: str, most: int) -> str:
-    """Visible text of at most this many characters, and a mark if that is not all."""
+    """Escape text and truncate it to `most` characters, with an ellipsis."""
     shown = visible(text[: most + 1])
     return shown if len(shown) <= most else shown[:most] + "…"
 
 
 def shown(path: str) -> str:
-    """A file's name for a sentence: quoted if it is empty, has a newline in it, or bytes that are no text."""
+    """Format a file name for a message: quoted if it is empty or has unprintable characters."""
     return path if path and visible(path) == path else repr(path)
 
 
@@ -59,7 +57,7 @@ class NeglmError(Exception):
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
+    """Format a number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
     if number == 1:
         return f"1 {noun}"
     if noun.endswith("y"):
@@ -72,6 +70,6 @@ def times(count: int) -> str:
 
 
 def empty(name: str) -> str:
-    """The sentence for a text or a list without a byte in it."""
-    what = "pipe a text into it" if name == "standard input" else "name a file with text in it"
+    """Return the error message for an empty text or list."""
+    what = "pipe text into it" if name == "standard input" else "name a file that contains text"
     return f"{name} is empty: there are no words to read; {what}"

@@ -1,14 +1,13 @@
-"""How kernels are compiled, and where they are kept, so that only the first start compiles.
+"""Compilation of kernels, and their cache on disk.
 
-    @kernel    called from Python: compiled once, then loaded from the disk
-    @inlined   called from kernels only, where a call would cost more than the work
-    @outlined  called from kernels only, and so rarely that it would be in the way of a hot loop
-    @summed    the same for sums, whose terms may be added in another order: LLVM makes vectors of these only
+    @kernel    called from Python; compiled once, then loaded from disk
+    @inlined   called from kernels only; a call would cost more than the work
+    @outlined  called from kernels only, and too rarely to be inlined into a hot loop
+    @summed    like @outlined, for sums whose terms may be reordered, so that LLVM vectorizes them
 
-A function loaded from the disk cannot be inlined into another, so only kernels are kept.
-Numba looks only at the file that holds a kernel, not at those whose functions it inlines; the directory is
-therefore named after the state of all files that may hold kernels: a changed one, or an upgrade, gets its own.
-A directory that others can write to is not used, because what is loaded from it is code.
+Functions loaded from disk cannot be inlined, so only kernels are cached. Numba checks only the file of a kernel for
+changes, not the files of functions inlined into it. Therefore the name of the cache directory depends on the state of
+all files that may contain kernels. A directory that other users can write to is not used: it contains code.
 """
 
 import atexit
@@ -30,12 +29,12 @@ from numba.core import config
 from neglm_cli import __version__
 
 PACKAGE = Path(__file__).parent
-UNUSED = 60 * 86_400  # seconds
-ROOM = 4 << 20  # bytes that compiled kernels may take
+MAX_AGE = 60 * 86_400  # seconds since the last use
+MIN_FREE = 4 << 20  # bytes for compiled kernels
 
 
 def cache_home() -> Path:
-    """Where caches belong on this machine."""
+    """Return the directory of neglm's caches."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neglm"
 
 
@@ -56,32 +55,32 @@ def _kernel_directory() -> str:
             return _temporary_directory()
         if not any(directory.iterdir()):
             probe = directory / "probe"
-            probe.write_bytes(bytes(ROOM))
-            probe.unlink(missing_ok=True)  # another process may try at the same time
+            probe.write_bytes(bytes(MIN_FREE))
+            probe.unlink(missing_ok=True)  # another process may do the same
         return str(directory)
-    except (OSError, RuntimeError):  # no home, or none with room in it
+    except (OSError, RuntimeError):  # no home directory, or a full disk
         return _temporary_directory()
 
 
 def _is_trusted(directory: Path) -> bool:
-    """True if nobody else can write to a directory: what is loaded from it is code."""
+    """Return True if no other user can write to a directory."""
     status, parent = directory.stat(), directory.parent.stat()
     writable = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     return status.st_uid == os.geteuid() and not writable and parent.st_uid in (os.geteuid(), 0)
 
 
 def _temporary_directory() -> str:
-    """A place for this run only: kernels are compiled at every start."""
+    """Create a directory for this run only: the next run compiles again."""
     directory = tempfile.mkdtemp(prefix="neglm-kernels-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 
 def _remove_unused(home: Path) -> None:
-    """Kernels of versions that have not been started for a while."""
+    """Remove the kernels of versions that were not used for a while."""
     for directory in home.glob("kernels-*"):
-        with suppress(FileNotFoundError):  # another process removes them, too
-            if time.time() - directory.stat().st_atime > UNUSED:
+        with suppress(FileNotFoundError):  # another process may do the same
+            if time.time() - directory.stat().st_atime > MAX_AGE:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -95,7 +94,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def _compiled_once(decorate: Callable[[Any], Any]) -> Decorator:
     """Compile a function for the types of its arguments, not for their values.
 
-    Numba would make another copy for every constant (0, False, PANEL) that a caller passes.
+    Numba would compile another copy for every constant (0, False, PANEL) that a caller passes.
     """
 
     def decorator(function: Any) -> Any:

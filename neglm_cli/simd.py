@@ -1,7 +1,4 @@
-"""Machine vectors inside kernels: what LLVM's vectorizer does not find by itself is written with `Code`.
-
-A kernel calls it through an intrinsic, a function whose code is not compiled from Python but emitted here.
-"""
+"""Explicit SIMD in kernels, where LLVM's vectorizer fails: intrinsics whose code is emitted with `Code`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # of a machine vector
+LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # float32 values of a SIMD vector
 CACHE_LINE = 64  # bytes
 ROW_UNIT = 16  # rows are padded to a multiple of this: one cache line, and whole vectors
 
@@ -22,7 +19,7 @@ vector = ir.VectorType(f32, LANES)
 integers = ir.VectorType(i32, LANES)
 doubles = ir.VectorType(f64, LANES)
 
-# e^r on [-ln2/2, ln2/2] and ln(1+e)/e on [0, 1], highest power first: Chebyshev fits, good to 1e-7
+# e^r on [-ln2/2, ln2/2] and ln(1+e)/e on [0, 1], highest power first: Chebyshev fits, accurate to 1e-7
 EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5, 1.0, 1.0)
 LOG1P = (-0.0085746762, 0.044214192, -0.10785368, 0.17757024, -0.24499612, 0.33276177, -0.49997449, 0.99999981)
 
@@ -31,7 +28,7 @@ def constant(value: float) -> Any:
     return ir.Constant(vector, [value] * LANES)
 
 
-def whole(value: int) -> Any:
+def int32s(value: int) -> Any:
     return ir.Constant(integers, [value] * LANES)
 
 
@@ -62,8 +59,9 @@ class Code:
         return self.build.load(self.build.gep(base, [index]))
 
     def broadcast(self, scalar: Any) -> Any:
-        nothing = ir.Constant(vector, ir.Undefined)
-        return self.shuffle(self.build.insert_element(nothing, scalar, ir.Constant(i32, 0)), nothing, [0] * LANES)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = self.build.insert_element(undefined, scalar, ir.Constant(i32, 0))
+        return self.shuffle(first, undefined, [0] * LANES)
 
     def shuffle(self, a: Any, b: Any, lanes: list[int]) -> Any:
         return self.build.shuffle_vector(a, b, ir.Constant(integers, lanes))
@@ -78,31 +76,31 @@ class Code:
         return result
 
     def exp(self, x: Any) -> Any:
-        """e^x for x from -87 to 0: 2^n times a polynomial in what is left."""
+        """Compute e^x for x from -87 to 0: 2^n times a polynomial in the remainder."""
         n = self.build.call(self._rint, [self.build.fmul(x, constant(1.4426950408889634))])
         rest = self.fma(n, constant(2.12194440e-4), self.fma(n, constant(-0.693359375), x))  # ln 2 in two parts
         bits = self.build.bitcast(self.polynomial(EXP, rest), integers)
-        exponent = self.build.shl(self.build.fptosi(n, integers), whole(23))
+        exponent = self.build.shl(self.build.fptosi(n, integers), int32s(23))
         return self.build.bitcast(self.build.add(bits, exponent), vector)
 
     def sigmoid_and_softplus(self, s: Any) -> tuple[Any, Any]:
-        """σ(s) and log(1 + e^s), neither of which overflows; a score that is not a number stays one."""
+        """Compute σ(s) and log(1 + e^s) without overflow; NaN stays NaN."""
         zero, one = constant(0.0), constant(1.0)
         positive = self.build.fcmp_ordered(">", s, zero)
-        minus_size = self.build.select(positive, self.build.fsub(zero, s), s)
-        too_low = self.build.fcmp_ordered("<", minus_size, constant(-87.0))
-        e = self.exp(self.build.select(too_low, constant(-87.0), minus_size))
+        minus_abs = self.build.select(positive, self.build.fsub(zero, s), s)
+        too_low = self.build.fcmp_ordered("<", minus_abs, constant(-87.0))
+        e = self.exp(self.build.select(too_low, constant(-87.0), minus_abs))
         sigmoid = self.build.fdiv(self.build.select(positive, one, e), self.build.fadd(e, one))
         softplus = self.fma(self.polynomial(LOG1P, e), e, self.build.select(positive, s, zero))
         return sigmoid, softplus
 
     def sums(self, parts: list[Any]) -> Any:
-        """Lane l of the result is the sum over all lanes of parts[l].
+        """Sum the lanes of each vector: lane l of the result is the sum of parts[l].
 
-        Each round adds the halves of pairs of vectors into one, which takes two shuffles and one addition: about
-        three instructions for each sum where one at a time would take eight.
+        Each round adds the halves of pairs of vectors into one, with two shuffles and one addition: about
+        three instructions per sum instead of eight.
         """
-        parts = [parts[lane] for lane in ENDS_FROM]
+        parts = [parts[lane] for lane in SUM_ORDER]
         for low, high in HALVINGS:
             parts = [
                 self.build.fadd(self.shuffle(a, b, low), self.shuffle(a, b, high))
@@ -117,7 +115,8 @@ class Code:
 
 
 def _halvings() -> list[tuple[list[int], list[int]]]:
-    """The lanes of two vectors side by side that each round adds, chosen so that a shuffle is one instruction."""
+    """Return the lanes of two concatenated vectors that each round adds, chosen so that a shuffle is one
+    instruction."""
     rounds = []
     if LANES == 16:
         rounds.append(_pick([range(8), range(16, 24)], 8))
@@ -137,8 +136,8 @@ def _pick(lows: list[range], distance: int) -> tuple[list[int], list[int]]:
 HALVINGS = _halvings()
 
 
-def _ends_from() -> list[int]:
-    """In which order vectors must enter `sums` to end in lane 0, 1, 2, ..."""
+def _sum_order() -> list[int]:
+    """Return the order in which vectors must enter `sums` to end in lanes 0, 1, 2, ..."""
     owners = [[part] * LANES for part in range(LANES)]
     for low, high in HALVINGS:
         pairs = [a + b for a, b in zip(owners[::2], owners[1::2], strict=True)]
@@ -150,11 +149,11 @@ def _ends_from() -> list[int]:
     return order
 
 
-ENDS_FROM = _ends_from()
+SUM_ORDER = _sum_order()
 
 
 def aligned(length: int) -> np.ndarray:
-    """Zeros, float32, that start at a cache line."""
+    """Return zeros, float32, aligned to a cache line."""
     raw = np.zeros(length + CACHE_LINE // 4, np.float32)
     skipped = -raw.ctypes.data % CACHE_LINE // 4
     return raw[skipped : skipped + length]
@@ -162,7 +161,7 @@ def aligned(length: int) -> np.ndarray:
 
 @intrinsic
 def prefetch_row(typingctx, matrix, start, chunks):
-    """Begin to fetch a row that will soon be needed."""
+    """Prefetch a row."""
     signature = types.void(matrix, types.int64, types.int64)
 
     def codegen(context, builder, signature, args):
@@ -172,8 +171,8 @@ def prefetch_row(typingctx, matrix, start, chunks):
         function = builder.module.declare_intrinsic("llvm.prefetch", [base.type], kind)
         to_write, keep, data_cache = (ir.Constant(i32, value) for value in (1, 3, 1))
         with code.loop(args[2]) as chunk:
-            place = builder.gep(base, [builder.add(args[1], builder.mul(chunk, integer(LANES)))])
-            builder.call(function, [place, to_write, keep, data_cache])
+            address = builder.gep(base, [builder.add(args[1], builder.mul(chunk, integer(LANES)))])
+            builder.call(function, [address, to_write, keep, data_cache])
         return context.get_dummy_value()
 
     return signature, codegen

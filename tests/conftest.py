@@ -1,4 +1,4 @@
-"""What the tests share: running `neglm` as a user does, and strategies for texts."""
+"""Shared fixtures: running `neglm` as a user does, and strategies for texts."""
 
 import os
 import re
@@ -15,7 +15,7 @@ import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in
 from neglm_cli.cli import signals
 from tests.warm import Warm
 
-# Not a matter of how busy the machine is: neither deadlines nor a limit for the drawing of examples.
+# No deadlines, nor limits on drawing examples: tests must not depend on the load of the machine.
 settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
 
@@ -23,7 +23,7 @@ Neglm = Callable[..., subprocess.CompletedProcess[bytes]]
 
 COMMAND = [sys.executable, "-m", "neglm_cli"]
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
-PROGRESS = re.compile(r"compiling kernels|[a-z ]+: [0-9,.]+ .*/s")  # the second one if something takes ten seconds
+PROGRESS = re.compile(r"compiling kernels|[a-z ]+: [0-9,.]+ .*/s")  # the second one after ten seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,23 +31,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not config.getoption("--gpu"):  # Numba looks once, when it is imported, and no test has been yet
+    if not config.getoption("--gpu"):  # before Numba is imported, which reads it once
         os.environ[SIMULATOR] = "1"
-    for number in (signal.SIGINT, signal.SIGHUP):  # programs in the background have them ignored, and so would ours
+    for number in (signal.SIGINT, signal.SIGHUP):  # background jobs inherit them as ignored
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory to be in."""
+    """Change to an empty directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture(autouse=True)
 def signals_as_they_were() -> Iterator[None]:
-    """`run` leaves signals ignored, for a process that ends with it."""
+    """Restore signal handlers, because `run` leaves signals ignored at exit."""
     numbers = (*signals.SIGNALS, signal.SIGALRM)
     handlers, hooks = [signal.getsignal(number) for number in numbers], (sys.excepthook, sys.unraisablehook)
     yield
@@ -59,13 +59,13 @@ def signals_as_they_were() -> Iterator[None]:
 
 
 def users_environment() -> dict[str, str]:
-    """Without what is there for tests only."""
+    """Return the environment without variables for tests."""
     return {name: value for name, value in os.environ.items() if name not in (SIMULATOR, "PYTEST_CURRENT_TEST")}
 
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[tuple[Warm, dict[str, str]]]:
-    """What starts commands quickly, and the environment that they have."""
+    """Yield a launcher of commands, and their environment."""
     environment = users_environment()
     started = Warm(environment)
     yield started, environment
@@ -74,8 +74,8 @@ def warm() -> Iterator[tuple[Warm, dict[str, str]]]:
 
 @pytest.fixture
 def neglm(workplace: Path, warm: tuple[Warm, dict[str, str]]) -> Neglm:
-    """Runs the command line in the workplace; `code` is the exit code that is expected. With another environment it is
-    a process of its own."""
+    """Return a function that runs the command line in the workplace and checks the exit code. With another environment,
+    it starts a separate process."""
 
     def run(
         *arguments: str, stdin: bytes = b"", code: int = 0, **environment: str
@@ -92,7 +92,7 @@ def neglm(workplace: Path, warm: tuple[Warm, dict[str, str]]) -> Neglm:
 
 
 def one_sentence(stderr: bytes) -> str:
-    """The error message: the only line, but for the note that kernels are compiled and for progress."""
+    """Return the error message: the only line, except for progress and the note on compiling kernels."""
     lines = [line for line in stderr.decode().splitlines() if not PROGRESS.match(line)]
     assert len(lines) == 1, lines
     assert lines[0].startswith("neglm: ")
@@ -100,7 +100,7 @@ def one_sentence(stderr: bytes) -> str:
 
 
 def late_signal(module: str) -> str:
-    """A program's first line, after which a SIGTERM comes whenever threads of this module are about to end."""
+    """Return a first line of a program that sends SIGTERM whenever a thread pool of this module shuts down."""
     return (
         f"import importlib, os, signal; module = importlib.import_module({module!r}); "
         "pool = module.ThreadPoolExecutor; "

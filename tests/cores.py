@@ -1,4 +1,4 @@
-"""Which cores a test may use."""
+"""CPU affinity of tests."""
 
 import os
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 def keep_to_one_core() -> None:
-    """From now on, in this thread and in what it starts. Workers of xdist have a core each. Threads that hand over to
-    each other all the time, as the simulator's do, take three times as long on two cores as on one."""
+    """Pin this thread, and all that it starts, to one core; xdist workers get one each. Threads that constantly hand
+    over to each other, like the simulator's, take three times as long on two cores."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
@@ -16,7 +16,7 @@ def keep_to_one_core() -> None:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """For a while."""
+    """Pin this thread to one core inside the block."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -1,5 +1,5 @@
-"""Runs neglm, which sends itself a signal when a function is called for the n-th time: that moment does not depend on
-how fast the machine is, as it would if another process sent it.
+"""Runs neglm, which sends itself a signal at the n-th call of a function: reproducible, unlike a signal from another
+process.
 
     python tests/cut_short.py SIGNAL MODULE:FUNCTION CALLS ARGUMENTS      CALLS as in 2,3
 """
@@ -10,11 +10,11 @@ import os
 import sys
 from typing import Any
 
-RANK = "CUT_SHORT_RANK"  # of several ranks, the one that gets the signal
+RANK = "CUT_SHORT_RANK"  # the rank that gets the signal
 
 
 def cut_short(number: int, function: str, calls: str, *arguments: str, first: str = "") -> list[str]:
-    """The command. `first` is a program that runs before."""
+    """Return the command. first: a program to run before."""
     program = f"{first}import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
     return [sys.executable, "-P", "-c", program, str(int(number)), function, calls, *arguments]
 

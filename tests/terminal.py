@@ -1,4 +1,4 @@
-"""Pseudo-terminals of any width, and what a user would see in them."""
+"""Pseudo-terminals of any width, and their contents."""
 
 import fcntl
 import os
@@ -18,15 +18,15 @@ import pyte
 from tests.conftest import users_environment
 
 ROWS = 50
-ERASED = b"\r"  # progress bars return to the start of their line: what was there before was seen
+ERASED = b"\r"  # progress bars return to the start of the line
 
-# A clock that goes on whenever it is looked at: bars are drawn however fast the machine is.
+# A clock that advances on every read, so that bars are drawn on a machine of any speed.
 CLOCK = "import itertools, time; ticks = itertools.count(); time.monotonic = lambda: next(ticks) * {tick}\n"
 MAIN = "import sys; sys.argv[0] = 'neglm'; from neglm_cli.__main__ import main; main()"
 
 
 class Terminal:
-    """The master's side: collects what is written."""
+    """The master side, which collects output."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -40,7 +40,7 @@ class Terminal:
         while True:
             try:
                 data = os.read(self.master, 1 << 16)
-            except OSError:  # Linux says so when nobody has the other side open any more
+            except OSError:  # the other side was closed
                 return
             if not data:
                 return
@@ -52,7 +52,7 @@ class Terminal:
         os.close(self.master)
 
     def frames(self) -> list[list[str]]:
-        """The lines of the screen, without empty ones, at each moment that a user could have seen."""
+        """Return the nonempty lines of the screen at each moment that a user could have seen."""
         screen = pyte.Screen(self.columns, ROWS)
         stream = pyte.ByteStream(screen)
         found: list[list[str]] = []
@@ -63,13 +63,13 @@ class Terminal:
         return found
 
     def lines_with(self, text: str) -> list[str]:
-        """All lines with this text that were on the screen at some moment."""
+        """Return all lines with this text that were on the screen at some moment."""
         return list(dict.fromkeys(line for frame in self.frames() for line in frame if text in line))
 
 
 @contextmanager
 def terminal(columns: int) -> Iterator[tuple[Terminal, TextIO]]:
-    """A terminal, and its other side as a stream to write to. When it ends, all has been read."""
+    """Open a terminal. Yield it with a stream to write to; all output has been read at the end of the block."""
     made = Terminal(columns)
     try:
         with open(os.dup(made.slave), "w", encoding="utf-8", buffering=1) as stream:
@@ -82,7 +82,7 @@ def run_in_terminal(
     arguments: list[str], directory: Path, columns: int, stdout: int | None = None, tick: float = 0.2,
     **environment: str,
 ) -> Terminal:  # fmt: skip
-    """Run neglm in a terminal, with stdout there or elsewhere; each look at the clock takes `tick` seconds."""
+    """Run neglm in a terminal, with stdout there or elsewhere. Each read of the clock advances it by `tick` seconds."""
     made = Terminal(columns)
     try:
         subprocess.run(

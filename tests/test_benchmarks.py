@@ -1,4 +1,4 @@
-"""What all comparisons with other tools share: turns, ratios, results as JSON lines, peers that are missing."""
+"""Shared code of the benchmarks: rounds, ratios, results as JSON lines, missing peers."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ def page(side_by_side: Any) -> Any:
 
 
 def results_of(side_by_side: Any, page: Any, path: Path) -> list[Any]:
-    """Three rounds of two contestants, whose rates fall."""
+    """Run three rounds of two contestants with decreasing rates."""
     turns = []
 
     def contestant(name: str, rates: list[float]) -> Any:
@@ -41,7 +41,7 @@ def results_of(side_by_side: Any, page: Any, path: Path) -> list[Any]:
     return list(page.read(path))
 
 
-def test_ratios_are_those_of_rounds(
+def test_ratios_are_within_rounds(
     side_by_side: Any, page: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (result,) = results_of(side_by_side, page, tmp_path / "results")
@@ -54,17 +54,17 @@ def test_the_page_has_every_result(side_by_side: Any, page: Any, tmp_path: Path)
     text = page.page(results, small=False)
     row = "| job: case | `neglm` | other 1.0 | words/s | 8.00 (2.00 to 9.00) | 3.00 (2.00 to 4.00) | 2.00 (1.00 to 3.00"
     assert row in text
-    assert "say nothing" in page.page(results, small=True)
+    assert "mean nothing" in page.page(results, small=True)
     labels = [label.get_text() for label in page.picture(results).axes[0].get_yticklabels()]
     assert labels == ["job, case / other 1.0"]
 
 
-def test_a_peer_that_is_missing_is_named_with_what_installs_it(
+def test_missing_peers_are_named_with_an_install_command(
     side_by_side: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(side_by_side.INSTALL, "no_such_package", "no-such-package==1")
     assert side_by_side.find_peer("no_such_package", "Nothing", sys.executable) is None
-    assert capsys.readouterr().out == "Nothing is not installed, and is left out: pip install no-such-package==1\n\n"
+    assert capsys.readouterr().out == "skipping Nothing, which is not installed: pip install no-such-package==1\n\n"
     found = side_by_side.find_peer("numpy", "NumPy", sys.executable)
     assert found.name.startswith("NumPy 2.")
     assert found.python == sys.executable

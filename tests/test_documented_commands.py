@@ -1,4 +1,4 @@
-"""Every command that README.md and the examples of subcommands show works, on small files of the names they have."""
+"""Every command in README.md and in the examples of subcommands works, on small files with the same names."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from tests.warm import SECONDS, Warm
 
 ROOT = Path(__file__).parent.parent
 
-# Commands that are not started here, and why.
+# Commands that are not run here, and why.
 NOT_STARTED = {
     "make demo": "minutes; a person looks at it",
     "make test": "it would start this test",
@@ -31,12 +31,12 @@ NOT_STARTED = {
     "neglm doctor": "measures for a minute; --quick, which does the rest, is started",
 }
 
-# Commands that go on with a training: which one, and what writes its state.
+# Commands that resume a training: its command, and the function that writes its state.
 RESUMED = {
     "neglm embed --resume": ("embed --epochs 3000 --size 100", "neglm_cli.sgns.job:Job.save"),
     "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_state"),
 }
-TOOLS = ("zstdcat",)  # of others, in these commands; what every machine has is not listed
+TOOLS = ("zstdcat",)  # used in these commands, and not on every machine
 
 LINES = """\
 the king and the queen of greece live in athens
@@ -48,7 +48,7 @@ a king is a man and a queen is a woman
 SCORES = "king\tqueen\t8.5\nman\twoman\t8.3\nathens\tmarket\t1.2\nnew\tyork\t7.1\nking\tstock\t0.5\n"
 QUESTIONS = ": capitals\nathens greece baghdad athens\n: family\nman woman king queen\nking queen man woman\n"
 PAIRS = "king\tqueen\t7\nking\tgreece\t2\nman\twoman\t9\nnew\tyork\t4\nstock\tmarket\t6\n"
-TYPED = b"man king woman\n"  # what a command that reads from the terminal gets
+TYPED = b"man king woman\n"  # input of commands that read from the terminal
 
 TEXTS = {"corpus.txt": LINES * 5, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
 TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
@@ -78,7 +78,7 @@ MADE = (
 
 
 def indented_blocks(markdown: str) -> list[list[str]]:
-    """What is indented by four spaces, block by block."""
+    """Return the blocks that are indented by four spaces."""
     found: list[list[str]] = []
     inside = False
     for line in markdown.splitlines():
@@ -91,7 +91,7 @@ def indented_blocks(markdown: str) -> list[list[str]]:
 
 
 def commands_of_readme() -> list[str]:
-    """Each line of a block is a command, unless the block is a drawing, Python, or a session with `$` and output."""
+    """Return the lines of blocks, except of drawings, of Python, and of sessions with `$` and output."""
     found = []
     for block in indented_blocks((ROOT / "README.md").read_text(encoding="utf-8")):
         if any("──" in line for line in block) or block[0].startswith("import "):
@@ -103,26 +103,26 @@ def commands_of_readme() -> list[str]:
 
 
 def documented() -> list[str]:
-    """Each command once. What `&&` joins is two: the second finds here what the first would have made."""
+    """Return each command once. Commands joined by `&&` are separate: the second finds the output of the first here."""
     examples = [example.command for page in SUBCOMMANDS for example in page.examples]
     return list(dict.fromkeys(part for line in [*commands_of_readme(), *examples] for part in line.split(" && ")))
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """The user's, with `neglm` on the PATH and a cache of its own."""
+    """Return the user's environment, with `neglm` on the PATH and a separate cache."""
     users = users_environment()
     path = os.pathsep.join([str(Path(sys.executable).parent), users["PATH"]])
     return users | {"PATH": path, "NEGLM_CACHE": str(directory)}
 
 
 class Shell:
-    """Starts commands, all on one core: `neglm` with words only, or what bash understands."""
+    """Runs commands on one core: `neglm` with plain arguments directly, others in bash."""
 
     def __init__(self, directory: Path) -> None:
         self._warm = Warm(environment(directory), keep_to_one_core)
 
     def run(self, command: str, directory: Path) -> tuple[int, str]:
-        """Exit code, and what it has said."""
+        """Run a command. Return its exit code and output."""
         if command.startswith("neglm ") and not set(command) & set("|&;<>*"):
             done = self._warm.run(shlex.split(command)[1:], directory, TYPED)
         else:
@@ -137,7 +137,7 @@ class Shell:
 
 
 def kill(command: str, write_state: str, directory: Path) -> None:
-    """Start a training, and kill it when it is about to write its state for the second time."""
+    """Start a training, and kill it before it writes its state for the second time."""
     killed = subprocess.run(
         cut_short(signal.SIGKILL, write_state, "2", *command.split(), "--checkpoint", "0"), cwd=directory,
         env=environment(directory), capture_output=True,
@@ -154,7 +154,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
-    """A directory with everything that the commands read."""
+    """Create a directory with all inputs of the commands."""
     directory = tmp_path_factory.mktemp("documented")
     for name, text in TEXTS.items():
         path = directory / name
@@ -169,30 +169,30 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
 
 
 @pytest.fixture
-def place(prepared: Path, tmp_path: Path) -> Path:
-    """A copy of the prepared directory, for one command to write to."""
-    return Path(shutil.copytree(prepared, tmp_path / "place"))
+def directory(prepared: Path, tmp_path: Path) -> Path:
+    """Copy the prepared directory, for one command to write to."""
+    return Path(shutil.copytree(prepared, tmp_path / "work"))
 
 
 @pytest.mark.parametrize("command", [command for command in documented() if command not in NOT_STARTED])
-def test_it_works(command: str, place: Path, shell: Shell) -> None:
+def test_command(command: str, directory: Path, shell: Shell) -> None:
     missing = [tool for tool in TOOLS if tool in command.split() and shutil.which(tool) is None]
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
     if command in RESUMED:
-        kill(*RESUMED[command], place)
-    code, errors = shell.run(command, place)
+        kill(*RESUMED[command], directory)
+    code, errors = shell.run(command, directory)
     assert code == 0, errors
     assert "Traceback" not in errors
 
 
-def test_readme_in_python_works(place: Path) -> None:
+def test_readme_python_code(directory: Path) -> None:
     blocks = indented_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
     programs = ["\n".join(block) for block in blocks if block[0].startswith("import ")]
     assert programs
     for program in programs:
-        subprocess.run([sys.executable, "-c", program], cwd=place, check=True)
+        subprocess.run([sys.executable, "-c", program], cwd=directory, check=True)
 
 
-def test_what_is_not_started_is_still_documented() -> None:
+def test_skipped_commands_are_documented() -> None:
     assert set(NOT_STARTED) | set(RESUMED) <= set(documented())

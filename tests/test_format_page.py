@@ -1,4 +1,4 @@
-"""neglm-format(5) against the program: its formulas are evaluated, and its example programs are run as they stand."""
+"""neglm-format(5): evaluates its formulas and runs its example programs, verbatim."""
 
 import json
 import math
@@ -53,7 +53,7 @@ TEXT = some_text(150, seed=3) + b"nowhere <unk> w1\n\nw3 <eos> w2 w1\n w2\tw1"  
 
 
 def examples(page: str) -> dict[str, str]:
-    """The programs of EXAMPLES, by the name of their source."""
+    """Return the programs of EXAMPLES, by the name of their source."""
     blocks = re.findall(r"^\.EX\n(.*?)^\.EE\n", page.partition(".SH EXAMPLES\n")[2], re.DOTALL | re.MULTILINE)
     plain = {r"\-": "-", r"\e": "\\", r"\&": "", r"\(aq": "'", r"\(ga": "`", r"\(ha": "^", r"\(ti": "~"}
     found = [re.sub(r"\\(?:\(..|.)", lambda match: plain[match[0]], block) for block in blocks]
@@ -64,7 +64,7 @@ EXAMPLES = examples(pages()["neglm-format.5"])
 
 
 def run(name: str, *arguments: str, python: str = sys.executable, code: int = 0) -> str:
-    """Run an example, which must not need neglm: it is not on its path."""
+    """Run an example, without neglm on its path."""
     Path(f"{name}.py").write_text(EXAMPLES[name], encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
@@ -86,10 +86,10 @@ def has_pytorch() -> bool:
 def test_examples_are_the_programs_in_the_source() -> None:
     for name, program in EXAMPLES.items():
         assert program == getattr(manual_programs, name).lstrip("\n")
-        assert max(map(len, program.splitlines())) <= 80 - 11  # which man indents it by
+        assert max(map(len, program.splitlines())) <= 80 - 11  # man's indentation
 
 
-def test_names_of_tensors_and_symbols_can_be_understood() -> None:
+def test_tensor_names_and_symbols_are_readable() -> None:
     page = pages()["neglm-format.5"]
     assert "\N{GREEK CAPITAL LETTER ALPHA}" not in page
     explained = page.partition(".SH LETTERS")[2].partition(".SH ")[0]
@@ -98,7 +98,7 @@ def test_names_of_tensors_and_symbols_can_be_understood() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("man"), reason="there is no man(1) here")
-def test_programs_can_be_copied_from_the_page_that_man_shows(workplace: Path) -> None:
+def test_programs_can_be_copied_from_the_output_of_man(workplace: Path) -> None:
     Path("page.5").write_text(pages()["neglm-format.5"], encoding="utf-8")
     environment = os.environ | {"MANWIDTH": "120"}
     command = ["man", "-E", "UTF-8", "-l", "page.5"]
@@ -109,7 +109,7 @@ def test_programs_can_be_copied_from_the_page_that_man_shows(workplace: Path) ->
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="there is no groff(1) here")
-def test_code_stays_ascii_where_man_does_not_see_to_it() -> None:
+def test_code_stays_ascii_in_groff() -> None:
     line = r""".x = '"`^~\-' + "\n" - 1"""
     page = "\n".join([".nf", *(part for part in verbatim(line) if part not in (".PP", ".RS 4", ".EX", ".EE", ".RE"))])
     shown = subprocess.run(["groff", "-Tutf8"], input=page.encode() + b"\n", capture_output=True, check=True).stdout
@@ -126,13 +126,13 @@ def test_a_vocabulary_is_read(neglm: Neglm) -> None:
 
 
 def scores(output: str) -> list[tuple[str, int, float]]:
-    """Word, id and logarithm, from `neglm score --words`."""
+    """Parse word, id and logarithm from the output of `neglm score`."""
     rows = [line.split("\t") for line in output.splitlines() if line]
     return [(word, int(id_), float(value)) for word, id_, value, _ in rows]
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=list(MODELS))
-def test_readers_of_language_models_compute_what_neglm_does(neglm: Neglm, has_pytorch: bool, options: str) -> None:
+def test_readers_of_language_models_match_neglm(neglm: Neglm, has_pytorch: bool, options: str) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
     neglm("train-lm", "corpus.txt", *SMALL, *options.split())
@@ -154,7 +154,7 @@ def test_readers_of_language_models_compute_what_neglm_does(neglm: Neglm, has_py
         assert (logit - log_p).std() == pytest.approx(figures["log_z_std"], abs=1e-4)
 
 
-def test_readers_know_files_that_say_only_in_arguments_where_the_state_is_reset(neglm: Neglm) -> None:
+def test_readers_handle_files_with_reset_only_in_arguments(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
     neglm("train-lm", "corpus.txt", *SMALL, "--reset-at-eos")
@@ -167,12 +167,12 @@ def test_readers_know_files_that_say_only_in_arguments_where_the_state_is_reset(
     np.testing.assert_allclose([float(row[2]) for row in rows], [row[2] for row in scores(found)], atol=1e-5, rtol=0)
 
 
-def test_pytorch_is_there_when_it_is_promised(has_pytorch: bool) -> None:
+def test_pytorch_is_installed_if_required(has_pytorch: bool) -> None:
     if "PEERS" in os.environ:
         assert has_pytorch, f"{PYTORCH} has no PyTorch, or no safetensors"
 
 
-def test_figures_of_eval_count_ends_of_line_but_words_do_not(neglm: Neglm) -> None:
+def test_eval_counts_line_ends_but_not_as_words(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(b"w1 w2\nw3\n\n")
     neglm("train-lm", "corpus.txt", *SMALL)
@@ -183,7 +183,7 @@ def test_figures_of_eval_count_ends_of_line_but_words_do_not(neglm: Neglm) -> No
 
 
 def test_a_checksum_is_verified_and_written(neglm: Neglm) -> None:
-    """Also that of a file that safetensors itself wrote, in its own order."""
+    """Also for a file written by safetensors itself, in its own order."""
     Path("corpus.txt").write_bytes(b"a b a\n")
     neglm("vocab", "corpus.txt")
     run("CHECKSUM", "vocab.safetensors")
@@ -194,14 +194,14 @@ def test_a_checksum_is_verified_and_written(neglm: Neglm) -> None:
     assert "checksum" in one_sentence(neglm("info", "mine.safetensors", code=1).stderr)
     run("CHECKSUM", "--write", "mine.safetensors")
     run("CHECKSUM", "mine.safetensors")
-    told = [neglm("info", f"{name}.safetensors", "--words").stdout for name in ("vocab", "mine")]
-    assert told[0].splitlines()[1:] == told[1].splitlines()[1:]
+    outputs = [neglm("info", f"{name}.safetensors", "--words").stdout for name in ("vocab", "mine")]
+    assert outputs[0].splitlines()[1:] == outputs[1].splitlines()[1:]
 
 
 # --- formulas --------------------------------------------------------------------------------------------
 
 
-def test_losses_are_those_of_the_table() -> None:
+def test_losses_match_the_table() -> None:
     assert set(manual_model.LOSSES) == set(LOSSES)
     random = np.random.default_rng(1)
     counts = making.counts(20)
@@ -222,7 +222,7 @@ def test_losses_are_those_of_the_table() -> None:
             np.testing.assert_allclose(eval(formula, given), raw + offsets(name, noise, 7, log_z), rtol=1e-12)
 
 
-def test_a_layer_computes_the_formulas() -> None:
+def test_a_layer_matches_the_formulas() -> None:
     model = making.ReferenceTraining(making.SMALL, 20).model
     random = np.random.default_rng(1)
     h, c = random.normal(size=(2, 2, 1, 13))
@@ -238,8 +238,8 @@ def test_a_layer_computes_the_formulas() -> None:
         given["x"] = given["h"]
 
 
-def test_optimizers_update_by_the_formulas() -> None:
-    """Gradients are so small that epsilon counts, and where it stands."""
+def test_optimizers_match_the_formulas() -> None:
+    """Gradients are so small that epsilon, and its position, matter."""
     random = np.random.default_rng(1)
     assert set(manual_model.OPTIMIZERS) == set(KINDS)
     for name, formulas in manual_model.OPTIMIZERS.items():
@@ -276,7 +276,7 @@ assert torch.optim.Adagrad([a]).defaults["eps"] == 1e-10
 """
 
 
-def test_pytorchs_optimizers_agree_as_the_page_says(has_pytorch: bool) -> None:
+def test_pytorch_optimizers_agree_as_documented(has_pytorch: bool) -> None:
     if not has_pytorch:
         pytest.skip("there is no PyTorch here")
     program = f"FORMULAS = {manual_model.OPTIMIZERS!r}\n{OPTIMIZERS_IN_PYTORCH}"
@@ -290,7 +290,7 @@ def test_learning_rate() -> None:
         assert settings.rate(epoch - 1) == pytest.approx(eval(manual_model.LEARNING_RATE, given | {"epoch": epoch}))
 
 
-def test_the_norm_that_is_reported_is_that_before_clipping() -> None:
+def test_the_reported_norm_is_before_clipping() -> None:
     norms = []
     for clip in (1e-3, 1e3):
         settings = replace(making.SMALL, clip=clip, dropout=0.0)
@@ -303,7 +303,7 @@ def test_the_norm_that_is_reported_is_that_before_clipping() -> None:
 # --- progress --------------------------------------------------------------------------------------------
 
 
-def test_keys_of_progress_mean_what_the_page_says(neglm: Neglm) -> None:
+def test_progress_keys_are_as_documented(neglm: Neglm) -> None:
     assert list(manual_model.PROGRESS) == [field.name for field in fields(Progress)]
     text = some_text(1000)
     Path("corpus.txt").write_bytes(text)
@@ -321,8 +321,8 @@ def test_keys_of_progress_mean_what_the_page_says(neglm: Neglm) -> None:
     assert progress["valid_perplexities"] == [end["valid_perplexity"] for end in ends[:epochs]]
 
 
-def test_a_model_from_elsewhere_is_scored_by_the_page(neglm: Neglm) -> None:
-    """A softmax with random weights, written with what the page says and without neglm."""
+def test_a_foreign_model_is_scored_as_documented(neglm: Neglm) -> None:
+    """A softmax with random weights, written as documented, without neglm."""
     words = [b"<eos>", b"the", b"<unk>", b"cat"]
     random = np.random.default_rng(1)
     shapes = {"embedding": (4, 3), "output": (4, 5), "output_bias": (4,)}

@@ -50,11 +50,11 @@ def packages_of(source: str) -> set[str]:
         "def f():\n    if True:\n        import neglm_cli.cli",
     ],
 )
-def test_every_form_of_an_import_is_seen(line: str) -> None:
+def test_every_form_of_import_is_detected(line: str) -> None:
     assert packages_of(line) == {"cli"}
 
 
-def test_imports_go_one_way() -> None:
+def test_imports_go_in_one_direction() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert packages == set(PACKAGES)
     for position, package in enumerate(PACKAGES):
@@ -62,11 +62,11 @@ def test_imports_go_one_way() -> None:
             assert packages_of(path.read_text(encoding="utf-8")) <= {*PACKAGES[: position + 1], *FOUNDATIONS}, path
 
 
-def test_one_module_knows_the_gpu() -> None:
+def test_one_module_imports_numba_cuda() -> None:
     assert importers("numba", "cuda") == {Path("lm/cuda/gpu.py")}
 
 
-def test_one_module_knows_mpi() -> None:
+def test_one_module_imports_mpi4py() -> None:
     assert importers("mpi4py") == {Path("scale/mpi.py")}
 
 

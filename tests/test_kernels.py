@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept."""
+"""The cache directory of compiled kernels."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from neglm_cli.kernels import _kernel_directory
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The home of caches, for a user whose files everyone can write to."""
+    """Yield the cache directory of a user with umask 0."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     os.umask(before)
 
 
-def test_the_directory_is_private_and_stays(home: Path) -> None:
+def test_the_directory_is_private_and_reused(home: Path) -> None:
     directory = Path(_kernel_directory())
     assert directory.parent.parent == home
     assert directory.stat().st_mode & 0o777 == 0o700

@@ -1,9 +1,9 @@
-"""Starts `neglm` in a fraction of the time: forked from a process (warm_parent.py) that has imported all modules, and
-has loaded the compiled kernels that are on the disk.
+"""Starts `neglm` faster, by forking a process (warm_parent.py) that has imported all modules and loaded the compiled
+kernels from disk.
 
-The child has its own arguments, directory and pipes, and runs `main` from its first line to its exit code. What is
-settled while Python starts or a module is imported (variables of the environment, limits, signals) is the parent's: a
-test of such things starts a process of its own.
+The child has its own arguments, directory and pipes, and runs `main` from its first line to its exit code. Whatever
+Python or a module reads at startup (environment variables, limits, signals) is the parent's: tests of these start a
+separate process.
 """
 
 import json
@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-SECONDS = 600  # that a command may take, compiling kernels included: one that hangs is an error
-LARGEST = 1 << 16  # bytes of a command
+SECONDS = 600  # timeout of a command, including compilation
+LARGEST = 1 << 16  # maximum bytes of a command
 
 PARENT = Path(__file__).with_name("warm_parent.py")
 
@@ -27,20 +27,20 @@ class Warm:
     def __init__(self, environment: dict[str, str], preexec: Callable[[], None] | None = None) -> None:
         self._ask, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._parent = subprocess.Popen(  # with pipes, because Python looks when it starts whether streams can seek
+            self._parent = subprocess.Popen(  # with pipes, because Python checks at startup if streams are seekable
                 [sys.executable, "-P", PARENT, str(theirs.fileno()), str(LARGEST)], env=environment, preexec_fn=preexec,
                 pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
 
     def run(self, arguments: list[str], directory: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """As subprocess.run does, with all three streams as pipes."""
+        """Run a command like subprocess.run, with all three streams as pipes."""
         return self.run_with_fault(arguments, directory, None, stdin)[0]
 
     def run_with_fault(
         self, arguments: list[str], directory: Path, fault: tuple[str, int] | None, stdin: bytes = b""
     ) -> tuple[subprocess.CompletedProcess[bytes], int, str]:
-        """Also lets the n-th system call on files below a directory fail, where faults/shim.c is preloaded; returns
-        how many there were, too, and the name of the one that has failed."""
+        """Run a command, and make the n-th system call on files below a directory fail, if faults/shim.c is preloaded.
+        Return also the number of calls, and the name of the one that failed."""
         message = json.dumps([str(directory), arguments, SECONDS, fault]).encode()
         assert len(message) < LARGEST
         (their_in, in_), (out, their_out), (err, their_err) = (os.pipe() for _ in range(3))
@@ -53,7 +53,7 @@ class Warm:
             answer = self._ask.recv(LARGEST)
         assert answer, self._parent.communicate()[1].decode()
         code, calls, kind = json.loads(answer)
-        assert code != -signal.SIGALRM, f"neglm {' '.join(arguments)} has not ended in {SECONDS} seconds"
+        assert code != -signal.SIGALRM, f"neglm {' '.join(arguments)} timed out after {SECONDS} seconds"
         done = subprocess.CompletedProcess(["neglm", *arguments], code, stdout.result(), stderr.result())
         return done, calls, kind
 

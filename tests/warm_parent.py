@@ -1,4 +1,4 @@
-"""The process that commands are forked from: started by warm.py, asked through a socket."""
+"""The process that commands are forked from: started by warm.py, controlled through a socket."""
 
 import ctypes
 import gc
@@ -21,12 +21,12 @@ from neglm_cli.__main__ import main as run_neglm
 
 def import_all() -> None:
     for module in pkgutil.walk_packages(neglm_cli.__path__, "neglm_cli."):
-        if not module.name.startswith("neglm_cli.lm.cuda"):  # which no command imports without a GPU
+        if not module.name.startswith("neglm_cli.lm.cuda"):  # not imported by commands without a GPU
             importlib.import_module(module.name)
 
 
 class Kernels:
-    """What a short command would spend most of its time on: loading those that are on the disk."""
+    """Loads compiled kernels from disk, which takes most of the time of a short command."""
 
     def __init__(self) -> None:
         modules = [module for name, module in sys.modules.items() if name.startswith("neglm_cli.")]
@@ -34,12 +34,12 @@ class Kernels:
         self._kernels: list[Any] = [f for f in found.values() if isinstance(f, Dispatcher) and f.stats.cache_path]
         self._seen: dict[str, int] = {}
 
-    def _rooms(self) -> list[os.DirEntry[str]]:
-        """A directory for each package; a file that is there for a moment only may be gone already."""
-        return [room for room in os.scandir(numba.config.CACHE_DIR) if room.is_dir()]  # type: ignore[attr-defined]
+    def _directories(self) -> list[os.DirEntry[str]]:
+        """Return one directory per package; temporary files may have disappeared."""
+        return [entry for entry in os.scandir(numba.config.CACHE_DIR) if entry.is_dir()]  # type: ignore[attr-defined]
 
     def load_new(self) -> None:
-        changed = {room.name: room.stat().st_mtime_ns for room in self._rooms()}
+        changed = {entry.name: entry.stat().st_mtime_ns for entry in self._directories()}
         if changed == self._seen:
             return
         self._seen = changed
@@ -64,7 +64,7 @@ def become_neglm(
 
 
 def answer(code: int, fault: tuple[str, int] | None) -> list[Any]:
-    """The exit code; and how many system calls were counted, and the name of the one that failed (faults/shim.c)."""
+    """Return the exit code, the number of system calls, and the name of the one that failed (faults/shim.c)."""
     if fault is None:
         return [code, 0, ""]
     shim = ctypes.CDLL(None)
@@ -73,7 +73,7 @@ def answer(code: int, fault: tuple[str, int] | None) -> list[Any]:
 
 
 def serve(asked: socket.socket, largest: int) -> None:
-    """Each command when the one before it has ended; answers with its exit code."""
+    """Run commands in sequence, and reply with their exit codes."""
     import_all()
     kernels = Kernels()
     while True:

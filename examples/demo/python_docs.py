@@ -1,7 +1,7 @@
-"""A corpus that every machine with Python has: Python's own documentation, one sentence a line.
+"""Writes a corpus available on every machine with Python: its own documentation, one sentence per line.
 
-The language reference (pydoc_data.topics) and the docstrings of the standard library, which are read from its
-source files, so nothing is imported or run. Usage: python python_docs.py > corpus.txt
+Contains the language reference (pydoc_data.topics) and the docstrings of the standard library, parsed from its source
+files: nothing is imported or run. Usage: python python_docs.py > corpus.txt
 """
 
 import ast
@@ -22,7 +22,7 @@ TOKEN = re.compile(r"_*[^\W\d_]\w*(?:['-]\w+)*(?:\(\))?|\d+(?:\.\d+)*|[^\w\s]")
 
 
 def docstrings(library: Path) -> Iterator[str]:
-    """Every docstring of every module below this directory."""
+    """Yield every docstring of every module below this directory."""
     for path in sorted(library.rglob("*.py")):
         if SKIPPED.isdisjoint(path.relative_to(library).parts):
             try:
@@ -35,7 +35,7 @@ def docstrings(library: Path) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The prose of a text: words and punctuation marks in lower case, separated by blanks."""
+    """Yield the sentences of a text: words and punctuation in lower case, separated by blanks."""
     for paragraph in re.split(r"\n\s*\n", text):
         if CODE.match(paragraph):
             continue
@@ -43,7 +43,7 @@ def sentences(text: str) -> Iterator[str]:
         for sentence in SENTENCE_END.split(prose):
             tokens = TOKEN.findall(sentence.lower())
             letters = sum(token[0].isalpha() or token[0] == "_" for token in tokens)
-            if letters >= 3 and letters >= len(tokens) / 2:  # the rest is code, or tables
+            if letters >= 3 and letters >= len(tokens) / 2:  # the rest is code or tables
                 yield " ".join(tokens)
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     library = Path(sysconfig.get_path("stdlib"))
     for text in (*(topics[name] for name in sorted(topics)), *docstrings(library)):
         for sentence in sentences(text):
-            if sentence not in seen:  # some topics share pages, and many methods a docstring
+            if sentence not in seen:  # topics share pages, and methods share docstrings
                 seen.add(sentence)
                 sys.stdout.buffer.write(sentence.encode() + b"\n")
 

@@ -1,6 +1,7 @@
-"""A table of pairs that every machine with Python has: which module of the standard library raises which exception.
+"""Writes a table of pairs available on every machine with Python: modules of the standard library and exceptions
+raised.
 
-Its source files are read; nothing is imported or run. Usage: python raises.py > raises.tsv
+Source files are parsed; nothing is imported or run. Usage: python raises.py > raises.tsv
 """
 
 import ast
@@ -13,7 +14,7 @@ SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "lib2
 
 
 def raised(tree: ast.Module) -> list[str]:
-    """The names of the exceptions in `raise Name` and `raise Name(…)`."""
+    """Return the names of exceptions in `raise Name` and `raise Name(…)`."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):

@@ -1,4 +1,4 @@
-"""A vocabulary of as many words as wanted, with Zipf's frequencies, and a text of words drawn from it.
+"""Writes a vocabulary of any size that follows Zipf's law, and a text drawn from it.
 
     python zipf.py SIZE WORDS
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-MOST_FREQUENT = 4_000_000  # how often the first word occurs; the n-th occurs an n-th as often, and once at least
-LINE = 20  # words
+MOST_FREQUENT = 4_000_000  # count of the first word; the n-th occurs 1/n as often, at least once
+LINE = 20  # words per line
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
-"""Tables and pictures of the recipes, from the results that their scripts leave behind.
+"""Writes the tables and figures of the recipes, from the results of their scripts.
 
     python examples/report RECIPE [DIRECTORY…] [--ship]
 
-Prints the tables, and writes the pictures into DIRECTORY. With --ship the page of the recipe gets them instead: its
-README.md, the pictures beside it, and what they were made from in results/. Without a DIRECTORY they are made
-from results/ again.
+Prints the tables, and writes the figures to DIRECTORY. With --ship, updates the recipe's README.md, its figures, and
+the data they were made from, in results/. Without a DIRECTORY, uses results/.
 """
 
 import argparse
@@ -25,12 +24,12 @@ RECIPES: dict[str, Callable[[list[Path]], Made]] = {
     "wikitext-2": wikitext_2.make,
     "large-vocabulary": large_vocabulary.make,
     "pmi": pmi.make,
-    "readme": readme.make,  # of the repository, which quotes the others
+    "readme": readme.make,  # the repository's README.md, which quotes the others
 }
 
 
 def shipped(recipe: str) -> list[Path]:
-    """Where its results are kept: several directories where there are several seeds."""
+    """Return the directories of a recipe's stored results: one per seed, if there are several."""
     if recipe == "readme":
         return [EXAMPLES]
     results = EXAMPLES / recipe / "results"
@@ -38,12 +37,12 @@ def shipped(recipe: str) -> list[Path]:
 
 
 def with_table(page: str, name: str, text: str) -> str:
-    """The page with this table between the two comments that name its place."""
+    """Return the page with this table inserted between the two comments with its name."""
     start, end = f"<!-- {name}: made by examples/report -->\n", f"<!-- end of {name} -->\n"
     before, found_start, rest = page.partition(start)
     _, found_end, after = rest.partition(end)
     if not found_start or not found_end:
-        raise SystemExit(f"README.md has no place for the table {name}: {start.strip()} … {end.strip()}")
+        raise SystemExit(f"README.md lacks the comments of the table {name}: {start.strip()} … {end.strip()}")
     return f"{before}{start}\n{text}\n{end}{after}"
 
 

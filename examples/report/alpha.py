@@ -12,12 +12,12 @@ ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE_WORDS = (10, 25, 50, 100, 200, 400)
 SEEDS = (1, 2, 3)
 LOSSES = {"neglm": "NEGLM", "neglm-z": "NEGLM, `--log-z` log k", "nce": "NCE"}
-STARTS = ("", "; `--log-z` log k")  # of columns: the paper's start, and the unigram model's
+STARTS = ("", "; `--log-z` log k")  # of columns: initialized as in the paper, and as the unigram model
 
 
 def make(directories: list[Path]) -> Made:
     directory = directories[0]
-    # Of each α and k: the training with the paper's start, and the one that starts as the unigram model.
+    # For each α and k: the training initialized as in the paper, and the one initialized as the unigram model.
     over_alpha = {a: (f"alpha-{a:g}", "z-k-100" if a == 1 else f"z-alpha-{a:g}") for a in ALPHAS}
     over_k = {k: ("alpha-1" if k == 100 else f"k-{k}", f"z-k-{k}") for k in NOISE_WORDS}
     over_seeds = {loss: [f"seed-{seed}-{loss}" for seed in SEEDS] for loss in LOSSES}
@@ -77,6 +77,6 @@ def _over_seeds(found: list[float | None]) -> list[str]:
 def _lines(trainings: Iterable[tuple[float, tuple[str, str]]], test: Mapping[str, float]) -> list[Line]:
     lines = []
     for start, label in enumerate(("log Z = 0", "log Z = log k")):
-        there = {x: test[names[start]] for x, names in trainings if names[start] in test}
-        lines.append(Line(label, list(there), list(there.values())))
+        found = {x: test[names[start]] for x, names in trainings if names[start] in test}
+        lines.append(Line(label, list(found), list(found.values())))
     return lines

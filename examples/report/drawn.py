@@ -1,4 +1,4 @@
-"""Lines in one or two panels beside each other, in the style of neglm's own pictures."""
+"""Line plots in one or two panels, in the style of neglm's figures."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +16,7 @@ class Line(NamedTuple):
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    grey: bool = False  # what the others are compared with
+    gray: bool = False  # True for a baseline
 
 
 class Panel(NamedTuple):
@@ -28,7 +28,7 @@ class Panel(NamedTuple):
 
 
 def picture(panels: Sequence[Panel]) -> bytes:
-    """As SVG."""
+    """Draw panels as SVG."""
     return render(lambda: _figure(panels), "svg").data
 
 
@@ -39,7 +39,7 @@ def _figure(panels: Sequence[Panel]) -> "Figure":
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         colors = iter(range(len(panel.lines)))
         for line in panel.lines:
-            look = Look(SOFT, "solid", "x") if line.grey else Look.of(next(colors))
+            look = Look(SOFT, "solid", "x") if line.gray else Look.of(next(colors))
             axes.plot(line.x, line.y, color=look.color, linestyle=look.dashes, marker=look.marker, label=line.label)
         axes.set_xscale("log" if panel.log_x else "linear")
         axes.set_yscale("log" if panel.log_y else "linear")

@@ -34,8 +34,9 @@ def make(directories: list[Path]) -> Made:
     for title, field, unit in (("Words per second", "words_per_second", 1.0), ("Peak memory, GB", "peak_memory", 1e9)):
         lines = []
         for loss, name in LOSSES.items():
-            there = [size for size in sizes if (loss, size) in runs]
-            lines.append(Line(name, there, [figure(loss, size, field, unit) for size in there], grey=loss == "softmax"))
+            measured = [size for size in sizes if (loss, size) in runs]
+            values = [figure(loss, size, field, unit) for size in measured]
+            lines.append(Line(name, measured, values, gray=loss == "softmax"))
         panels.append(Panel(title, "words in the vocabulary", lines, log_x=True, log_y=True))
-    head = ["vocabulary", "loss", "words/s", "memory as --dry-run says, MB", "peak memory of the process, MB"]
+    head = ["vocabulary", "loss", "words/s", "estimated memory (--dry-run), MB", "peak memory, MB"]
     return Made({"sizes": table(head, rows)}, {"sizes.svg": picture(panels)}, {"speed.jsonl": data})

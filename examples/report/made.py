@@ -1,4 +1,4 @@
-"""What a report consists of, and the small parts that all reports are put together from."""
+"""The parts of a report, and helpers of all reports."""
 
 import json
 import subprocess
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from neglm_cli.pictures.log import TrainingLog
 
 EXAMPLES = Path(__file__).resolve().parent.parent
-MOST_REPORTS = 60  # of the first epoch and of all others, in the logs that are kept
-OF_THIS_MACHINE = ("file", "model", "vectors", "seconds", "words_per_second")  # paths, and times of a busy machine
+MOST_REPORTS = 60  # kept in logs, of the first epoch and of all others
+OF_THIS_MACHINE = ("file", "model", "vectors", "seconds", "words_per_second")  # fields that depend on the machine
 
 
 class Made(NamedTuple):
-    tables: dict[str, str]  # Markdown, by the name of its place in README.md
-    pictures: dict[str, bytes]  # SVG, by the file's name
-    results: dict[str, bytes]  # what all of it was made from, by path: the same report can be made from these again
+    tables: dict[str, str]  # Markdown, by the name in the comments of README.md
+    pictures: dict[str, bytes]  # SVG, by file name
+    results: dict[str, bytes]  # the data that the report was made from, by path
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -35,14 +35,14 @@ def percentage(value: float | None) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A result of neglm's, without what is true of one machine at one time only."""
+    """Read a result of neglm, without fields that depend on the machine."""
     found = json.loads(path.read_text(encoding="utf-8"))
     figures = {name: value for name, value in found.items() if isinstance(value, dict)}  # `model` can be one
     return {name: value for name, value in found.items() if name in figures or name not in OF_THIS_MACHINE}
 
 
 class Compared(NamedTuple):
-    """A row of what `make bench` has measured: medians."""
+    """A row of the results of `make bench`: medians."""
 
     job: str
     ours: str
@@ -65,7 +65,8 @@ def as_json(result: Mapping[str, Any]) -> bytes:
 
 
 def read_log(path: Path) -> TrainingLog:
-    """All reports on epochs, and evenly some of those between: of the first epoch, and of the others together."""
+    """Read a log, with all reports on epochs, and a thinned selection of the others: of the first epoch, and of the
+    rest."""
     log = TrainingLog.parse(path.read_bytes(), path.name)
     between = [record for record in log.records if record["event"] == "progress"]
     first, later = ([r for r in between if (r["epoch"] == 1) is is_first] for is_first in (True, False))
@@ -76,7 +77,7 @@ def read_log(path: Path) -> TrainingLog:
 
 
 def _some(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every n-th, so that at most MOST_REPORTS are left."""
+    """Keep every n-th record, at most MOST_REPORTS."""
     every = -(-len(records) // MOST_REPORTS) or 1
     return records[every - 1 :: every]
 
@@ -86,7 +87,7 @@ def as_log(log: TrainingLog) -> bytes:
 
 
 def curves(logs: Mapping[str, TrainingLog]) -> bytes:
-    """The picture that `neglm plot` makes of these trainings, by their names."""
+    """Plot learning curves with `neglm plot`, labeled by name."""
     with tempfile.TemporaryDirectory() as directory:
         files = [Path(directory) / f"{i}.log" for i in range(len(logs))]
         for file, log in zip(files, logs.values(), strict=True):

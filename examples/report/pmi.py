@@ -1,4 +1,4 @@
-"""examples/pmi: what vectors and a truncated SVD keep of the PMI matrix, over the dimension."""
+"""examples/pmi: the fraction of the PMI matrix kept by vectors and by a truncated SVD, over the dimension."""
 
 from pathlib import Path
 
@@ -31,8 +31,8 @@ def make(directories: list[Path]) -> Made:
         for i, size in enumerate(sizes)
     ]  # fmt: skip
     lines = [
-        Line(name, sizes, [100 * result["kept"] for result in column], grey=name == "truncated SVD")
+        Line(name, sizes, [100 * result["kept"] for result in column], gray=name == "truncated SVD")
         for name, column in columns.items()
     ]
-    panel = Panel("Share of the PMI matrix that is kept, in percent", "dimensions", lines, log_x=True)
+    panel = Panel("Percentage of the PMI matrix kept", "dimensions", lines, log_x=True)
     return Made({"kept": table(head, rows)}, {"kept.svg": picture([panel])}, results)

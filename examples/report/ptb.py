@@ -1,4 +1,4 @@
-"""examples/ptb: the paper's perplexities beside ours. One directory for each seed."""
+"""examples/ptb: the paper's perplexities compared with ours. One directory per seed."""
 
 from pathlib import Path
 from statistics import mean
@@ -8,21 +8,21 @@ from made import Made, as_json, as_log, curves, number, read_benchmarks, read_js
 
 from neglm_cli.pictures.log import TrainingLog
 
-# The directory of the training, its name on the page, and the paper's perplexity of the test text.
+# The directory of the training, its name on the page, and the paper's test perplexity.
 TRAININGS = {
     "neglm": ("NEGLM", 98.35),
     "neglm-z": ("NEGLM, log Z = log k", None),
     "b": ("NEGLM-B", 100.69),
     "nce": ("NCE, biases from −log V", 104.33),
     "nce0": ("NCE, biases from 0", None),
-    "neg": ("NEG, the wrong way", None),
-    "softmax": ("softmax, the control", None),
+    "neg": ("NEG, without the correction", None),
+    "softmax": ("softmax, baseline", None),
 }
-TOGETHER = ("neglm", "neglm-z", "b", "nce", "softmax")  # in the picture of learning curves
-START_OF_BIASES = ("nce", "nce0", "neglm")  # in the second one
-EPOCH_BY_EPOCH = (*TOGETHER, "nce0")  # in the table of first epochs
-RIGHT_WAY = "neglm-1"  # what neg trains, for as long
-CLIP = 5.0  # gradients with a larger norm are shortened to it
+CURVES = ("neglm", "neglm-z", "b", "nce", "softmax")  # in the figure of learning curves
+BIASES = ("nce", "nce0", "neglm")  # in the figure on initial biases
+EPOCH_BY_EPOCH = (*CURVES, "nce0")  # in the table of first epochs
+CORRECTED = "neglm-1"  # the same training as neg, with the correction
+CLIP = 5.0  # norm at which gradients are clipped
 SPEED_OF = {"softmax": "train-lm: 2×300, softmax", "others": "train-lm: 2×300, independent noise"}  # in the benchmarks
 EARLY = (1, 2, 5, 7, 12, 20)  # epochs
 
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 def make(directories: list[Path]) -> Made:
     seeds = [runs_in(directory) for directory in directories]
     tables = {
-        "perplexity": _perplexities(seeds), "start": _first_epochs(seeds[0]), "neg": _neg_beside_neglm(seeds[0])
+        "perplexity": _perplexities(seeds), "start": _first_epochs(seeds[0]), "neg": _neg_and_neglm(seeds[0])
     }  # fmt: skip
     results = {}
     for i, runs in enumerate(seeds):
@@ -48,15 +48,18 @@ def make(directories: list[Path]) -> Made:
             if run.test:
                 results[f"{i + 1}/{name}/test.json"] = as_json(run.test)
     pictures = {}
-    for file, names in {"curves.svg": TOGETHER, "biases.svg": START_OF_BIASES}.items():
-        logs = {TRAININGS[name][0].partition(", the")[0]: _drawn(name, seeds[0]) for name in names if name in seeds[0]}
+    for file, names in {"curves.svg": CURVES, "biases.svg": BIASES}.items():
+        logs = {
+            TRAININGS[name][0].removesuffix(", baseline"): _drawn(name, seeds[0]) for name in names if name in seeds[0]
+        }
         if logs:
             pictures[file] = curves(logs)
     return Made(tables, pictures, results)
 
 
 def _drawn(name: str, runs: dict[str, Run]) -> TrainingLog:
-    """The softmax without its log Z, which need not come near 0 and would make that of the others a flat line."""
+    """Return a log to draw: the softmax without its log Z, which may be far from 0 and would flatten the other
+    curves."""
     log = runs[name].log
     if name != "softmax":
         return log
@@ -65,7 +68,7 @@ def _drawn(name: str, runs: dict[str, Run]) -> TrainingLog:
 
 def runs_in(directory: Path) -> dict[str, Run]:
     found = {}
-    for name in (*TRAININGS, RIGHT_WAY):
+    for name in (*TRAININGS, CORRECTED):
         log, test = directory / name / "log.json", directory / name / "test.json"
         if log.exists() and (run := Run(read_log(log), read_json(test) if test.exists() else None)).epochs:
             found[name] = run
@@ -94,7 +97,7 @@ def _perplexities(seeds: list[dict[str, Run]]) -> str:
 
 
 def on_test(runs: list[Run]) -> str:
-    """Perplexity of the test text, over all seeds."""
+    """Format the test perplexity over all seeds."""
     return _over_seeds([run.test["perplexity"] for run in runs if run.test])
 
 
@@ -129,8 +132,8 @@ def _first_epochs(runs: dict[str, Run]) -> str:
     return table(head, rows)
 
 
-def _neg_beside_neglm(runs: dict[str, Run]) -> str:
-    if "neg" not in runs or RIGHT_WAY not in runs:
+def _neg_and_neglm(runs: dict[str, Run]) -> str:
+    if "neg" not in runs or CORRECTED not in runs:
         return "Not run yet.\n"
     head = ["epoch", "training loss, NEGLM", "training loss, NEG", "validation, NEGLM", "validation, NEG"]
     rows = [
@@ -138,6 +141,6 @@ def _neg_beside_neglm(runs: dict[str, Run]) -> str:
             str(neg["epoch"]), f"{neglm['loss']:.12f}", f"{neg['loss']:.12f}",
             number(neglm["valid_perplexity"]), number(neg["valid_perplexity"]),
         ]
-        for neglm, neg in zip(runs[RIGHT_WAY].epochs, runs["neg"].epochs, strict=True)
+        for neglm, neg in zip(runs[CORRECTED].epochs, runs["neg"].epochs, strict=True)
     ]  # fmt: skip
     return table(head, rows)

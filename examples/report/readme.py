@@ -1,29 +1,29 @@
-"""The first page of the repository: what the recipes have found, in short."""
+"""The repository's README.md: a summary of the recipes' results."""
 
 from pathlib import Path
 
 from made import Made, number, read_benchmarks, read_json, read_log, table
 from ptb import TRAININGS, epochs_of, on_test, runs_in
 
-# Of examples/ptb: the directory of the training, and what a user types for it.
-TYPED = {
+# Of examples/ptb: the directory of the training, and its options.
+OPTIONS = {
     "neglm-z": "NEGLM, `--loss neglm`",
     "neglm": "NEGLM as in the paper, `--loss neglm --log-z 0`",
     "b": "NEGLM-B as in the paper, `--loss neglm-b --log-z 0`",
     "nce": "NCE, `--loss nce`: biases start at −log V",
-    "nce0": "NCE without that care, `--loss nce --bias-init 0`",
-    "softmax": "softmax over all words, to compare, `--loss softmax`",
+    "nce0": "NCE with biases that start at 0, `--loss nce --bias-init 0`",
+    "softmax": "full softmax, as a baseline, `--loss softmax`",
 }
 # Small models: their recipe, its trainings with log Z = 0, with log Z = log k, with the softmax.
 SMALL = {
     "PTB, 1×100": ("alpha", "alpha-1", "z-k-100", None),
     "WikiText-2, 1×64": ("wikitext-2", "neglm", "neglm-z", "softmax"),
 }
-LEFT_OUT = ("--deterministic", "LC_ALL=C")  # of the page of benchmarks
+OMITTED = ("--deterministic", "LC_ALL=C")  # rows of the page of benchmarks
 
 
 def make(directories: list[Path]) -> Made:
-    """From the directory of all recipes."""
+    """Make the tables from the directory of all recipes."""
     recipes = directories[0]
     tables = {"quality": _quality(recipes / "ptb"), "constant": _constant(recipes), "speed": _speed()}
     return Made(tables, {}, {})
@@ -32,9 +32,9 @@ def make(directories: list[Path]) -> Made:
 def _quality(recipe: Path) -> str:
     seeds = [runs_in(directory) for directory in sorted((recipe / "results").iterdir())]
     rows = []
-    for name, typed in TYPED.items():
+    for name, options in OPTIONS.items():
         runs = [seed[name] for seed in seeds if name in seed]
-        rows.append([typed, number(TRAININGS[name][1]), on_test(runs), epochs_of(runs[0])])
+        rows.append([options, number(TRAININGS[name][1]), on_test(runs), epochs_of(runs[0])])
     return table(["", "paper", "here", "epochs"], rows)
 
 
@@ -53,6 +53,6 @@ def _speed() -> str:
     rows = [
         [each.job, f"{each.our_rate} {each.unit}", f"{each.peers_rate} {each.unit}, {each.peer}", f"**{each.ratio}**"]
         for each in read_benchmarks()
-        if not any(option in f"{each.ours} {each.peer}" for option in LEFT_OUT)
+        if not any(option in f"{each.ours} {each.peer}" for option in OMITTED)
     ]
     return table(["", "neglm", "peer", "times as fast"], rows)

@@ -1,4 +1,4 @@
-"""examples/wikitext-2: the losses beside each other, in quality and in speed."""
+"""examples/wikitext-2: quality and speed of all losses."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ LOSSES = {
     "nce": "NCE",
     "softmax": "softmax",
 }
-AS = {"neglm-z": "as NEGLM", "neglm-b-z": "as NEGLM-B"}  # not timed, for a constant in the scores takes no time
-SHAPES = ("1×64", "2×300")  # that are timed
+SAME_SPEED = {"neglm-z": "as NEGLM", "neglm-b-z": "as NEGLM-B"}  # not timed: a constant in the scores takes no time
+SHAPES = ("1×64", "2×300")  # timed
 
 
 def make(directories: list[Path]) -> Made:
@@ -39,13 +39,13 @@ def make(directories: list[Path]) -> Made:
             found = read_json(directory / f"{loss}.json")
             results[f"{loss}.json"] = as_json(found)
             row[3] = f"**{number(found['perplexity'])}**"
-        rows.append(row + [AS.get(loss) or _rate(rates, loss, shape) for shape in SHAPES])
+        rows.append(row + [SAME_SPEED.get(loss) or _rate(rates, loss, shape) for shape in SHAPES])
     head = ["", "epochs", "validation", "test", *(f"words/s, {shape}" for shape in SHAPES)]
     return Made({"losses": table(head, rows)}, {"curves.svg": curves(logs)} if logs else {}, results)
 
 
 def _rate(rates: dict[tuple[str, str], list[float]], loss: str, shape: str) -> str:
-    """The median, and how often that of the softmax it is."""
+    """Format the median, and its ratio to that of the softmax."""
     if (loss, shape) not in rates:
         return "not measured yet"
     rate = median(rates[loss, shape])

@@ -92,11 +92,11 @@ def _check_gpu(examined: Examined, gpu: "Gpu", threads: int) -> None:
 
 def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task) -> None:
     """What fails is one more thing that does not work, and no end of the report."""
-    from neglm_cli.lm.cuda.checks import Sizes, how_steps_are_made
+    from neglm_cli.lm.cuda.checks import Sizes, describe_plans
     from neglm_cli.lm.cuda.rates import rates
 
     try:
-        examined.rates[GPU] = rates(gpu, task, console.note) | {"steps": how_steps_are_made(gpu, Sizes())}
+        examined.rates[GPU] = rates(gpu, task, console.note) | {"steps": describe_plans(gpu, Sizes())}
     except Exception as error:
         examined.checks.append((GPU, Check("speed", failure=described(error))))
 

@@ -69,7 +69,7 @@ class Run:
         with closing(trainer.run()) as running:
             for trained in running:
                 self._after_stretch(trained)
-                if not trainer.between_rounds or job.done == job.total:
+                if not trainer.in_sync or job.done == job.total:
                     continue
                 if job.ranks.any(bool(signals)):
                     trainer.average()
@@ -91,7 +91,7 @@ class Run:
 
     def _save_state(self) -> None:
         started = time.monotonic()
-        for finished in self._trainer.settle():
+        for finished in self._trainer.drain():
             self._after_stretch(finished)
         self._trainer.average()
         self._job.save(self._state)

@@ -27,15 +27,16 @@ class Largest(NamedTuple):
 
 @inlined
 def softplus(score):
-    """log(1 + e^m) = −log σ(−m), for any m."""
+    """Compute log(1 + e^m) = −log σ(−m), for any m."""
     return max(score, 0.0) + math.log1p(math.exp(-abs(score)))
 
 
 @inlined
 def divergence(observed, noise, score):
-    """The term of a cell in KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` or `noise`.
+    """Return a cell's term of KL(p_pmi ‖ p_m): Σ_z q p_pmi(z) log p_pmi(z) / p_m(z); q p_pmi(z) is `observed` or
+    `noise`.
 
-    Clamped at 0, because of rounding.
+    Clamped at 0 because of rounding.
     """
     q = observed + noise
     outcome = observed * (math.log(observed / q) + softplus(-score))
@@ -46,7 +47,7 @@ def divergence(observed, noise, score):
 
 @inlined
 def insert(largest, value, cell):
-    """Insert a value into the largest ones, after equal ones."""
+    """Insert a value into a sorted list, after equal values."""
     values, cells = largest
     i = values.size - 1
     while i > 0 and values[i - 1] < value:
@@ -57,9 +58,9 @@ def insert(largest, value, cell):
 
 @kernel
 def all_cells(scores, first, cells, by_word, by_context, largest):
-    """Sum all cells of the rows from `first` on, with these scores (rows, C); returns their part of S(m).
+    """Sum all cells of rows `first` and following, with scores (rows, C). Return their part of S(m).
 
-    Adds their divergence to by_word and by_context, and the largest terms to `largest`.
+    Add their divergence to by_word and by_context, and the largest terms to `largest`.
     """
     starts, columns, observed, noise_x, noise = cells
     contexts = noise.size
@@ -91,7 +92,7 @@ def all_cells(scores, first, cells, by_word, by_context, largest):
 
 @kernel
 def score_gradients(scores, first, cells):
-    """The part of S(m) of the rows from `first` on, with these scores (rows, C), which are replaced by g = dS/dm."""
+    """Replace the scores (rows, C) of rows `first` and following by g = dS/dm. Return their part of S(m)."""
     starts, columns, observed, noise_x, noise = cells
     total = 0.0
     for i in range(scores.shape[0]):
@@ -135,7 +136,7 @@ def observed_cells(first, last, rows, cells, scores, divergences):
 
 @kernel
 def empty_cells(xs, ys, cells, scores, terms):
-    """Compute −log σ(−m) at each of the cells (xs[i], ys[i]) that is empty, 0 at the others."""
+    """Compute −log σ(−m) for each empty cell among (xs[i], ys[i]), 0 for the others."""
     starts, columns = cells.starts, cells.columns
     for i in range(xs.size):
         row, column = xs[i], ys[i]
@@ -152,13 +153,13 @@ def empty_cells(xs, ys, cells, scores, terms):
 
 
 def no_cells(size: int) -> Largest:
-    """An empty list of so many values."""
+    """Return a list of `size` values, all empty."""
     return Largest(np.zeros(size), np.full(size, -1))
 
 
 @kernel
 def multiply_rows(first, last, starts, columns, values, dense, product):
-    """Compute rows first to last of a sparse matrix times a dense one: see `svd.Sparse`."""
+    """Multiply rows first to last of a sparse matrix by a dense one: see `svd.Sparse`."""
     for row in range(first, last):
         for d in range(dense.shape[1]):
             product[row, d] = 0.0

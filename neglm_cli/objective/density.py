@@ -13,7 +13,7 @@ from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
 BLOCK = 1 << 16  # pairs at a time
-CUT_OFF = 0.0005  # fraction of the pairs at each end of an axis: outliers would shrink the rest
+CUT_OFF = 0.0005  # fraction of pairs clipped at each end of an axis: outliers would shrink the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Density:
     score_edges: np.ndarray  # float64 (M+1,)
     observed: np.ndarray  # float64 (P, M): fractions of the observed pairs
     empty: np.ndarray  # float64 (M,): fractions of the noise pairs that never occur
-    empty_share: float  # their fraction of all noise pairs
+    empty_share: float  # fraction of noise pairs that never occur
     median: np.ndarray  # float64 (P,): of the scores at a PMI; NaN if there are no pairs
     correlation: float | None  # of PMI and score over the observed pairs; None if one of them is constant
 
@@ -31,7 +31,7 @@ def density(
     joint: Joint, scores: Scores, bins: int, samples: int, seed: int, threads: int | None = None,
     progress: Progress = no_progress,
 ) -> Density:  # fmt: skip
-    """Compute the histograms, with about so many bins on the longer axis, and so many draws of noise."""
+    """Compute the histograms. bins: about as many on the longer axis; samples: draws of noise."""
     pmi, weights = joint.pmi, joint.p
     learned = scores_at(scores, joint.rows, joint.columns, threads, progress)
     never = _scores_of_empty_cells(joint, scores, samples, seed, threads)
@@ -54,7 +54,7 @@ def density(
 def scores_at(
     scores: Scores, rows: np.ndarray, columns: np.ndarray, threads: int | None = None, progress: Progress = no_progress
 ) -> np.ndarray:
-    """m(x,y) at these cells, float64 (N,)."""
+    """Compute m(x,y) at these cells, float64 (N,)."""
     found = np.empty(len(rows))
 
     def work(first: int) -> int:
@@ -86,7 +86,7 @@ def _scores_of_empty_cells(
 
 
 def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The range of the values, without outliers."""
+    """Return the range of the values, without outliers."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     first, last = np.searchsorted(sums, (CUT_OFF * sums[-1], (1 - CUT_OFF) * sums[-1]))
@@ -94,7 +94,7 @@ def _ends(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
 
 
 def _edges(low: float, high: float, width: float) -> np.ndarray:
-    """Edges of bins of this width, centered on the range."""
+    """Return the edges of bins of this width, centered on the range."""
     if width <= 0:
         return np.array([low - 0.5, low + 0.5])
     count = max(1, int(np.ceil((high - low) / width + 1e-9)))

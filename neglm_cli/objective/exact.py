@@ -1,11 +1,11 @@
-"""Exact training: S, the objective of negative sampling, is maximized over all cells, in float64.
+"""Full-batch training: maximizes S, the objective of negative sampling, over all cells, in float64.
 
     dS/dx = Σ_y g(x,y) y,   dS/dy = Σ_x g(x,y) x,   g = [ p(x,y) σ(−m) − k p(x) p_α(y) σ(m) ] / (k+1)
 
-The optimizer is L-BFGS in the variables √p(x)·x and √p_α(y)·y: S weights the errors of a word by its frequency, and in
-these variables rare and frequent words have curvatures of the same magnitude.
+The optimizer is L-BFGS in the variables √p(x)·x and √p_α(y)·y: S weights a word's errors by its frequency, and in
+these variables rare and frequent words have similar curvature.
 
-If there are empty cells S has no maximum, only a supremum: their scores decrease forever, and S increases ever slower.
+With empty cells S has no maximum, only a supremum: their scores decrease forever, and S increases ever more slowly.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,9 @@ from neglm_cli.text.parallel import ordered_map, usable_cores
 
 MAX_CELLS = 25_000_000
 BLOCK_CELLS = 1 << 18
+TOLERANCE = 1e-6  # of convergence: increase of S per iteration, relative to the largest possible gain
 WINDOW = 10  # iterations over which the increase of S is averaged
-INITIAL_NOISE = 0.01  # standard deviation of noise that is added to initial values, so that no dimension is zero
+INITIAL_NOISE = 0.01  # standard deviation of noise added to initial values, so that no dimension is zero
 ROUNDING = 1e-16
 HISTORY = 20  # steps that L-BFGS keeps
 MAX_HALVINGS = 40  # of the step length, in a line search
@@ -55,42 +56,41 @@ def maximize(
     noise_alpha: float = 1.0,
     objective: str = "pmi",
     seed: int = 1,
-    tolerance: float = 1e-6,
     max_iterations: int = 1000,
     report: Callable[[int, float], None] = no_report,
 ) -> Result:
-    """Find the vectors of this size that maximize S, for the objective `pmi` or `cond`.
+    """Find the vectors of `size` dimensions that maximize S, for the objective `pmi` or `cond`.
 
-    Converged when the mean increase of S per iteration is less than `tolerance` times S(pmi) − S(independence), the
+    Converged when the mean increase of S per iteration is less than TOLERANCE times S(pmi) − S(independence), the
     largest possible gain. report: called with each iteration and its S.
     """
     if len(pairs.words) * len(pairs.contexts) > MAX_CELLS:
         raise NeglmError(
-            f"{len(pairs.words):,} × {len(pairs.contexts):,} cells are too many to go over all of them (at most "
+            f"{len(pairs.words):,} × {len(pairs.contexts):,} cells are too many for full-batch training (at most "
             f"{MAX_CELLS:,}): leave out --exact, or give a higher --min-count"
         )
     joint = Joint.of(pairs, k, noise_alpha)
-    return optimize(joint, initial_scores(joint, size, objective, seed), tolerance, max_iterations, report)
+    return optimize(joint, initial_scores(joint, size, objective, seed), max_iterations, report)
 
 
 def initial_scores(joint: Joint, size: int, objective: str, seed: int) -> Scores:
-    """The scores of truncated SVD (see `svd`). With no empty cells and full rank these are the optimum.
+    """Return the scores of a truncated SVD (see `svd`): with no empty cells and full rank, the optimum.
 
-    The offset of the SVD must be in the vectors here: a small matrix is decomposed with it, for a large one it takes
+    Here the vectors must absorb the offset of the SVD: a small matrix is decomposed with it; for a large one it takes
     one dimension.
     """
     offset = joint.score_offset(objective)
-    inside = -np.log(joint.k) - offset
+    absorbed = -np.log(joint.k) - offset
     random = np.random.Generator(np.random.Philox(key=seed))
     if joint.cells <= DENSE_CELLS:
-        matrix = np.tile(inside, (joint.shape[0], 1))
+        matrix = np.tile(absorbed, (joint.shape[0], 1))
         matrix[joint.rows, joint.columns] = joint.pmi - offset[joint.columns]
         left, values, right = np.linalg.svd(matrix, full_matrices=False)
         found = left[:, :size] * np.sqrt(values[:size]), right[:size].T * np.sqrt(values[:size])
     else:
         guess = pmi_svd(joint, max(1, size - 1), seed)
         ones = np.ones((joint.shape[0], 1))
-        found = np.hstack([ones, guess.vectors]), np.hstack([inside[:, None], guess.context_vectors])
+        found = np.hstack([ones, guess.vectors]), np.hstack([absorbed[:, None], guess.context_vectors])
     vectors, contexts = (np.pad(side[:, :size], ((0, 0), (0, max(0, size - side.shape[1])))) for side in found)
     if size < min(joint.shape):
         vectors = vectors + random.normal(0, INITIAL_NOISE, vectors.shape)
@@ -100,15 +100,15 @@ def initial_scores(joint: Joint, size: int, objective: str, seed: int) -> Scores
 def optimize(
     joint: Joint,
     scores: Scores,
-    tolerance: float,
     max_iterations: int,
     report: Callable[[int, float], None] = no_report,
+    tolerance: float = TOLERANCE,
 ) -> Result:
     """Run L-BFGS from these scores."""
     words, contexts = joint.shape
     size = scores.vectors.shape[1]
     scale = np.sqrt(np.concatenate([np.where(joint.p_x > 0, joint.p_x, 1), joint.noise]))[:, None]
-    enough = max(tolerance * (joint.optimum() - joint.independence()), ROUNDING)
+    min_increase = max(tolerance * (joint.optimum() - joint.independence()), ROUNDING)
     values: list[float] = []
 
     def vectors_at(point: np.ndarray) -> Scores:
@@ -122,7 +122,7 @@ def optimize(
     def done(iteration: int, before: float, value: float) -> bool:
         report(iteration, value)
         values.append(value)
-        return len(values) > WINDOW and value - values[-1 - WINDOW] <= WINDOW * enough
+        return len(values) > WINDOW and value - values[-1 - WINDOW] <= WINDOW * min_increase
 
     initial = (np.vstack([scores.vectors, scores.context_vectors]) * scale).ravel()
     point, iterations, converged = lbfgs(function, initial, done, max_iterations)
@@ -134,7 +134,7 @@ def optimize(
 
 
 def score_and_gradients(joint: Joint, scores: Scores) -> tuple[float, np.ndarray, np.ndarray]:
-    """S, dS/dX (V, D) and dS/dY (C, D), computed by blocks of rows."""
+    """Compute S, dS/dX (V, D) and dS/dY (C, D), by blocks of rows."""
     words, contexts = joint.shape
     height = max(1, BLOCK_CELLS // contexts)
     firsts = range(0, words, height)
@@ -159,7 +159,7 @@ def lbfgs(
 ) -> tuple[np.ndarray, int, bool]:
     """Maximize a function with L-BFGS, until done(iteration, previous value, value) returns True.
 
-    Returns the point, the number of iterations, and whether it is done, or no step increases the value any more.
+    Return the point, the number of iterations, and True if it is done, or if no step increases the value any more.
     """
     value, gradient = function(point)
     steps: list[tuple[np.ndarray, np.ndarray, float]] = []  # s, y and 1/s·y of the last steps
@@ -176,7 +176,7 @@ def lbfgs(
         else:
             if not steps:
                 return point, iteration, True
-            steps = []  # the history misleads: continue with the gradient
+            steps = []  # the history is misleading: restart from the gradient
             continue
         s, y = new_point - point, gradient - new_gradient
         if s @ y > MIN_CURVATURE * (s @ s):
@@ -188,7 +188,7 @@ def lbfgs(
 
 
 def _direction(gradient: np.ndarray, steps: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
-    """The gradient times the approximate inverse Hessian (two-loop recursion)."""
+    """Multiply the gradient by the approximate inverse Hessian (two-loop recursion)."""
     direction = gradient.copy()
     weights = []
     for s, y, inverse in reversed(steps):

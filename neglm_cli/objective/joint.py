@@ -4,9 +4,9 @@ For scores m(x,y), with k noise contexts for each pair, drawn from p_α(y) ∝ c
 
     S(m) = 1/(k+1) Σ_xy [ p(x,y) log σ(m(x,y)) + k p(x) p_α(y) log σ(−m(x,y)) ]
 
-Its maximum is at pmi(x,y) = log p(x,y) / (p(x) p_α(y)) − log k. This is the expected log-likelihood, in nats, of
-telling whether a pair drawn from the mixture q = (p(x,y) + k p(x) p_α(y)) / (k+1) was observed or is noise: it is
-per pair of q. Times k+1, it is per observed pair together with its k noise pairs.
+Its maximum is at pmi(x,y) = log p(x,y) / (p(x) p_α(y)) − log k. S is the expected log-likelihood, in nats per pair, of
+classifying pairs of the mixture q = (p(x,y) + k p(x) p_α(y)) / (k+1) as observed or noise. Times k+1, it is per
+observed pair and its k noise pairs.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Joint:
 
     @staticmethod
     def of(pairs: Pairs, k: int, noise_alpha: float) -> "Joint":
-        """The distribution of these pairs. As in training, noise follows the counts of all contexts."""
+        """Estimate the distribution from counts. As in training, noise follows the counts of all contexts."""
         total = pairs.counts.sum(dtype=np.float64)
         return Joint(
             pairs.rows,
@@ -58,7 +58,7 @@ class Joint:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Row x has the cells starts[x] to starts[x+1]; int64 (V+1,)."""
+        """int64 (V+1,): row x has the cells starts[x] to starts[x+1]."""
         return np.concatenate(([0], np.cumsum(np.bincount(self.rows, minlength=len(self.p_x)))))
 
     @cached_property
@@ -68,7 +68,7 @@ class Joint:
 
     @cached_property
     def noise_x(self) -> np.ndarray:
-        """k p(x) / (k+1): times p_α(y), it is the noise part of q."""
+        """k p(x) / (k+1), which times p_α(y) is the noise part of q."""
         return self.k * self.p_x / (self.k + 1)
 
     @cached_property
@@ -78,30 +78,31 @@ class Joint:
 
     @cached_property
     def pmi(self) -> np.ndarray:
-        """log p(x,y) / (p(x) p_α(y)) − log k at each cell; at the empty ones it is −∞."""
+        """log p(x,y) / (p(x) p_α(y)) − log k at each cell; −∞ at empty cells."""
         return np.log(self.p / (self.p_x[self.rows] * self.noise[self.columns])) - np.log(self.k)
 
     def pmi_at(self, row: int, column: int) -> float | None:
-        """pmi at one cell, None if it is empty."""
+        """Return the PMI of one cell; None if it is empty."""
         first, last = self.starts[row], self.starts[row + 1]
         cell = first + np.searchsorted(self.columns[first:last], column)
         return float(self.pmi[cell]) if cell < last and self.columns[cell] == column else None
 
     def score_offset(self, objective: str) -> np.ndarray:
-        """Added to x·y to get a score, by context: 0 for `pmi`, −log(k p_α(y)) for `cond`."""
+        """Return the offsets added to x·y to get scores, by context: 0 for `pmi`, −log(k p_α(y)) for `cond`."""
         return score_offsets(objective, self.noise, self.k)
 
     def optimum(self) -> float:
-        """S(pmi), the maximum. Empty cells contribute 0: they are always noise, and σ(−∞) = 0 says so."""
+        """Compute S(pmi), the maximum. Empty cells contribute 0: they are always noise, and σ(−∞) = 0."""
         return _best(self.observed, self.noise_x[self.rows] * self.noise[self.columns])
 
     def independence(self) -> float:
-        """S at m(x,y) = log p(y) / p_α(y) − log k: the maximum for scores that do not depend on x."""
+        """Compute S at m(x,y) = log p(y) / p_α(y) − log k: the maximum for scores independent of x."""
         return _best(self.p_y / (self.k + 1), self.k * self.noise / (self.k + 1))
 
 
 def _best(observed: np.ndarray, noise: np.ndarray) -> float:
-    """Σ a log a/(a+b) + b log b/(a+b): the log-likelihood of the best guess, where a is observed and b noise."""
+    """Compute Σ a log a/(a+b) + b log b/(a+b): the log-likelihood of the optimal classifier, with a observed, b
+    noise."""
     both = observed + noise
     terms = np.zeros_like(both)
     for part in (observed, noise):

@@ -10,9 +10,9 @@
 At the optimum of negative sampling s is log p(w|c) − log(k p_α(w)), so the test logit s + log(k p_α(w)) is log p(w|c).
 `neg` omits this correction, for comparison.
 
-log Z is a constant, 0 in the paper. It changes no probability, because these are normalized, but it determines where
+log Z is a constant, 0 in the paper. It does not affect probabilities, which are normalized, but it determines where
 training starts, when w·c is 0. With log Z = log k, neglm starts as the unigram model, and w·c is the PMI itself at the
-optimum; with 0, noise words are as likely as the true one at first, and unlearning that takes much of an epoch.
+optimum; with 0, noise words start as likely as the true one, and unlearning that takes much of an epoch.
 """
 
 import math
@@ -37,31 +37,31 @@ LOSSES = {
 
 
 def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """float64 (V,): added to w·c + b_w in training; `noise` is p_α."""
+    """Return the offsets added to w·c + b_w in training: float64 (V,). noise: p_α."""
     constant = np.full(len(noise), -log_z)
     return constant - np.log(k * noise) if loss == "nce" else constant
 
 
 def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
-    """float64 (V,): added to w·c + b_w to get a logit."""
+    """Return the offsets added to w·c + b_w to get logits: float64 (V,)."""
     constant = np.full(len(noise), -log_z)
     return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
 
 
 def first_log_z(loss: str, k: int) -> float:
-    """The constant for which initial probabilities are those of the unigram model, or 1/V."""
+    """Return the log Z for which the initial probabilities are those of the unigram model, or 1/V."""
     return math.log(k) if LOSSES[loss].corrects else 0.0
 
 
 def first_bias(loss: str, words: int) -> float:
-    """Initial value of biases. NCE's make the model normalized at the start."""
+    """Return the initial bias. NCE's makes the initial model normalized."""
     return -math.log(words) if loss == "nce" else 0.0
 
 
 def score_offsets(objective: str, noise: np.ndarray, k: int) -> np.ndarray:
-    """float64 (V,): added to the product of two vectors in `embed`; `noise` is p_α.
+    """Return the offsets added to the dot products of vectors in `embed`: float64 (V,). noise: p_α.
 
     At its optimum the objective's score is log p(y|x)/p_α(y) − log k, the shifted PMI. With an offset of
-    −log(k p_α(y)), the objective `cond`, the product is log p(y|x). Other objectives have no offset.
+    −log(k p_α(y)), the objective `cond`, the dot product is log p(y|x). Other objectives have no offset.
     """
     return -np.log(k * noise) if objective == "cond" else np.zeros(len(noise))

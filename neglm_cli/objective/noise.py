@@ -1,7 +1,7 @@
-"""Noise words: drawn in proportion to count^α, in constant time.
+"""Noise words, drawn in proportion to count^α, in constant time.
 
-An alias table (Walker 1974, Vose 1991): a slot is chosen uniformly, and has two words and the probability of the first.
-Probability and second word share one 64-bit entry, so that a draw reads memory once.
+Uses an alias table (Walker 1974, Vose 1991): each slot, chosen uniformly, has two words and the probability of the
+first. Probability and second word share one 64-bit entry, so that a draw reads memory once.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ S32 = np.uint64(32)
 
 
 def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
-    """p_α: float64 (V,), in proportion to count^α."""
+    """Return p_α ∝ count^α: float64 (V,)."""
     weights = (np.asarray(counts, np.float64) / counts.max()) ** alpha  # no power overflows
     return weights / weights.sum()
 
 
 def alias_table(distribution: np.ndarray) -> np.ndarray:
-    """The table for `draw_word`: uint64 (V,)."""
+    """Build the table for `draw_word`: uint64 (V,)."""
     assert len(distribution) <= 2**31
     return _alias_table(np.asarray(distribution, np.float64) * len(distribution))
 
@@ -71,7 +71,7 @@ def _alias_table(shares):  # shares: float64 (V,), of mean 1; overwritten
             larges -= 1
             small[smalls] = other
             smalls += 1
-    for rest, count in ((small, smalls), (large, larges)):  # left over by rounding: the only word of their slots
+    for rest, count in ((small, smalls), (large, larges)):  # left over by rounding: one word in a slot
         for i in range(count):
             table[rest[i]] = (LOWER << S32) | np.uint64(rest[i])
     return table

@@ -1,12 +1,12 @@
-"""Counter-based random numbers: a hash of their purpose, without state.
+"""Counter-based random numbers: a hash of purpose and position, without state.
 
     purpose_key  = stream(seed, NOISE, epoch)        one key per purpose and epoch
     position_key = draw(purpose_key, position)       64 random bits for a position in the corpus
     number       = draw(position_key, i)             the i-th random number at that position
 
 Threads, devices and ranks draw the same numbers without communication, a resumed run equals the uninterrupted run, and
-a test can replay any step. The functions are compiled into kernels, and also run on NumPy arrays of uint64; wrap a
-plain integer first, as in np.uint64(3), because Numba takes it for a signed one.
+a test can replay any step. The functions are compiled into kernels, and also run on NumPy arrays of uint64. Wrap
+plain integers, as in np.uint64(3), because Numba treats them as signed.
 
 `draw` is splitmix64 (Steele, Lea and Flood 2014) with random access: a step of the golden ratio, then a finalizer of
 two multiplications in which every bit of the input affects every bit of the output.
@@ -26,7 +26,7 @@ UNIT24 = np.float32(2.0**-24)
 
 @register_jitable
 def draw(key, counter):
-    """64 random bits: number `counter` of the sequence of `key`."""
+    """Return 64 random bits: element `counter` of the sequence of `key`."""
     bits = key + (counter + np.uint64(1)) * GOLDEN
     bits = (bits ^ (bits >> S30)) * FIRST
     bits = (bits ^ (bits >> S27)) * SECOND
@@ -35,18 +35,18 @@ def draw(key, counter):
 
 @register_jitable
 def below(bits, limit):
-    """An integer from 0 to limit-1, with limit ≤ 2^32, from the upper half of the bits."""
+    """Return an integer from 0 to limit-1, with limit ≤ 2^32, from the upper half of the bits."""
     return ((bits >> S32) * limit) >> S32
 
 
 @register_jitable
 def unit(bits):
-    """A float32 in [0, 1), from the upper 24 bits."""
+    """Return a float32 in [0, 1), from the upper 24 bits."""
     return np.float32(bits >> S40) * UNIT24
 
 
 def stream(seed: int, purpose: int, epoch: int = 0) -> np.uint64:
-    """The key of the random numbers of a purpose in an epoch."""
+    """Return the key for a purpose and an epoch."""
     key = np.array([seed % 2**64], np.uint64)
     for value in (purpose, epoch):
         key = draw(key, np.array([value], np.uint64))

@@ -1,11 +1,11 @@
 """Truncated SVD of the PMI matrix, as a baseline for embeddings.
 
-pmi is −∞ at the empty cells, so least squares has no solution. Here these are set to independence: the matrix is
-log p(x,y) / (p(x) p_α(y)) at the observed cells and 0 at the others, which is sparse, and log k is subtracted from the
-reconstruction, m = U_d Σ_d V_dᵀ − log k. With no empty cells and full rank this is the PMI matrix itself.
+PMI is −∞ at empty cells, so least squares has no solution. Here they are set to independence: the sparse matrix is
+log p(x,y) / (p(x) p_α(y)) at observed cells and 0 at others, and log k is subtracted from the reconstruction,
+m = U_d Σ_d V_dᵀ − log k. With no empty cells and full rank, this is the PMI matrix itself.
 
-(Levy and Goldberg factorize max(pmi, 0), with the shift inside. Empty cells are then reconstructed near 0, where
-σ(0) = ½ takes half of the noise for observed.)
+(Levy and Goldberg factorize max(pmi, 0), including the shift. Empty cells are then reconstructed near 0, where
+σ(0) = ½ classifies half of the noise as observed.)
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
 DENSE_CELLS = 1 << 20  # up to this size LAPACK decomposes the dense matrix
-BLOCKS = 64  # of rows, for the threads
+BLOCKS = 64  # of rows, divided among threads
 MAX_COLUMNS = 4  # of the basis, times d
 TOLERANCE = 1e-5  # relative increase of the energy by one more block
 ROUNDING = 1e-8  # singular values below it, relative to the largest, are rounding errors
@@ -48,10 +48,10 @@ class Sparse:
         matrix[np.repeat(np.arange(self.shape[0]), np.diff(self.starts)), self.columns] = self.values
         return matrix
 
-    def times(self, matrix: np.ndarray, threads: int) -> np.ndarray:
-        """The product with a dense matrix, float64 (C, d): float64 (V, d)."""
+    def matmul(self, matrix: np.ndarray, threads: int) -> np.ndarray:
+        """Multiply by a dense matrix, float64 (C, d): float64 (V, d)."""
         product = np.empty((self.shape[0], matrix.shape[1]))
-        # equal numbers of cells, not of rows: the first words are the frequent ones
+        # Blocks with equal numbers of cells, not rows: the first words are the most frequent.
         edges = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], BLOCKS + 1)[1:-1])
         edges = np.concatenate(([0], edges, [self.shape[0]]))
         dense = np.ascontiguousarray(matrix)
@@ -65,7 +65,7 @@ class Sparse:
 
 
 def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, progress: Progress = no_progress) -> Scores:
-    """The scores of rank d of truncated SVD: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
+    """Return the scores of a truncated SVD of rank d: vectors U√Σ, context vectors V√Σ, and the offset −log k."""
     matrix = Sparse(joint.starts, joint.columns, joint.pmi + np.log(joint.k), joint.shape[1])
     left, values, right = truncated_svd(matrix, size, seed, threads or usable_cores(), progress)
     roots = np.sqrt(values)
@@ -73,20 +73,20 @@ def pmi_svd(joint: Joint, size: int, seed: int, threads: int | None = None, prog
 
 
 def max_columns(shape: tuple[int, int], size: int) -> int:
-    """The maximal number of columns of the basis, for progress; it may converge with fewer."""
+    """Return the maximum number of columns of the basis, for progress; it may converge with fewer."""
     width = _width(size)
     return min(MAX_COLUMNS * size + 2 * width, *shape) // width * width
 
 
 def _width(size: int) -> int:
-    """Columns of a block."""
+    """Return the number of columns of a block."""
     return max(8, size // 2)
 
 
 def truncated_svd(
     matrix: Sparse, size: int, seed: int, threads: int, progress: Progress = no_progress
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest singular values (d,), with left (V, d) and right (C, d) singular vectors; d ≤ size, V, C."""
+    """Compute the largest singular values (d,), with left (V, d) and right (C, d) singular vectors; d ≤ size, V, C."""
     size = min(size, *matrix.shape)
     if matrix.shape[0] * matrix.shape[1] <= DENSE_CELLS or 2 * size > min(matrix.shape):
         left, values, right = np.linalg.svd(matrix.dense(), full_matrices=False)
@@ -109,7 +109,7 @@ def _block_krylov(
     basis = np.empty((matrix.shape[0], most))  # Q
     image = np.empty((matrix.shape[1], most))  # MᵀQ
     gram = np.empty((most, most))  # QᵀMMᵀQ
-    block = matrix.times(random.standard_normal((matrix.shape[1], width)), threads)
+    block = matrix.matmul(random.standard_normal((matrix.shape[1], width)), threads)
     energy = 0.0
     for done in range(0, most, width):
         columns = done + width
@@ -117,7 +117,7 @@ def _block_krylov(
             block -= basis[:, :done] @ (basis[:, :done].T @ block)
             block, _ = np.linalg.qr(block)
         basis[:, done:columns] = block
-        block = image[:, done:columns] = transposed.times(block, threads)
+        block = image[:, done:columns] = transposed.matmul(block, threads)
         gram[done:columns, :columns] = block.T @ image[:, :columns]
         gram[:columns, done:columns] = gram[done:columns, :columns].T
         progress(width)
@@ -125,7 +125,7 @@ def _block_krylov(
             before, energy = energy, float(np.linalg.eigvalsh(gram[:columns, :columns])[-size:].sum())
             if energy - before <= TOLERANCE * energy:
                 break
-        block = matrix.times(block, threads)
+        block = matrix.matmul(block, threads)
     squares, rotation = np.linalg.eigh(gram[:columns, :columns])
     rotation = rotation[:, : -size - 1 : -1]
     values = np.sqrt(np.maximum(squares[: -size - 1 : -1], 0))

@@ -1,7 +1,7 @@
-"""Theorem 1: how far scores of rank d are from the PMI matrix.
+"""Theorem 1: the divergence of scores of rank d from the PMI matrix.
 
 For any scores m,  S(pmi) − S(m) = KL(p_pmi(z|x,y) ‖ p_m(z|x,y)) ≥ 0,  where z distinguishes observed pairs from noise,
-and the expectation is over q (see `joint`). The divergence is summed over cells, each term ≥ 0, and S(m) is computed
+and the expectation is over q (see `joint`). The divergence is a sum over cells of terms ≥ 0; S(m) is computed
 independently, as a check of the theorem.
 """
 
@@ -38,11 +38,11 @@ class Scores(NamedTuple):
     @staticmethod
     def of(vectors: np.ndarray, context_vectors: np.ndarray, offset: np.ndarray) -> "Scores":
         if not (np.isfinite(vectors).all() and np.isfinite(context_vectors).all()):
-            raise NeglmError("some of the vectors are not finite numbers: train them again with a smaller --lr")
+            raise NeglmError("the vectors contain NaN or infinite values; train them again with a smaller --lr")
         return Scores(*(np.ascontiguousarray(array, np.float64) for array in (vectors, context_vectors, offset)))
 
     def rows(self, first: int, last: int) -> np.ndarray:
-        """The scores of rows first to last with all contexts."""
+        """Compute the scores of rows first to last with all contexts."""
         return self.vectors[first:last] @ self.context_vectors.T + self.offset
 
     def at(self, row: int, column: int) -> float:
@@ -51,7 +51,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """How well scores approximate the PMI matrix, in nats per pair of q."""
+    """The quality of scores as an approximation of the PMI matrix, in nats per pair of q."""
 
     score: float  # S(m)
     divergence: float  # KL(p_pmi ‖ p_m) = S(pmi) − S(m)
@@ -67,14 +67,14 @@ def approximate(
     joint: Joint, scores: Scores, samples: int | None, seed: int, top: int = 0, threads: int | None = None,
     progress: Progress = no_progress,
 ) -> Approximation:  # fmt: skip
-    """Compare scores with the PMI matrix, by so many samples, or exactly if that is None."""
+    """Compare scores with the PMI matrix, by sampling, or exactly if `samples` is None."""
     if samples is None:
         return exact(joint, scores, top, threads, progress)
     return sampled(joint, scores, samples, seed, top, threads, progress)
 
 
 def cells_to_compute(joint: Joint, samples: int | None) -> int:
-    """The number of cells that `approximate` computes, for progress."""
+    """Return the number of cells that `approximate` computes, for progress."""
     return joint.cells if samples is None else len(joint.p) + samples
 
 
@@ -145,7 +145,7 @@ def sampled(
 
 
 def kept(joint: Joint, divergence: float) -> float | None:
-    """The fraction of the gain over independence that scores keep: 1 is the PMI matrix, 0 is independence.
+    """Return the fraction of the gain over independence that scores keep: 1 is the PMI matrix, 0 is independence.
 
     It can be negative. None if x and y are independent.
     """
@@ -154,7 +154,7 @@ def kept(joint: Joint, divergence: float) -> float | None:
 
 
 def _observed(joint: Joint, scores: Scores, threads: int, progress: Progress) -> np.ndarray:
-    """The divergence of every observed cell, float64 (N,)."""
+    """Compute the divergence of every observed cell, float64 (N,)."""
     divergences = np.empty(len(joint.p))
 
     def work(block: tuple[int, int]) -> int:
@@ -186,7 +186,7 @@ def _blocks(length: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _largest(values: np.ndarray, cells: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest positive values, descending, and their cells; ties in their original order."""
+    """Return the largest positive values, descending, and their cells; ties in their original order."""
     order = np.argsort(-values, kind="stable")[:count]
     order = order[values[order] > 0]
     return values[order], cells[order]

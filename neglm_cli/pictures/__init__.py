@@ -1,1 +1,1 @@
-"""Pictures: of trainings, of vectors, and of what vectors have learned; for a file, or for a terminal."""
+"""Figures of learning curves, word maps and PMI, for files and terminals."""

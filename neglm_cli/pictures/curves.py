@@ -1,4 +1,4 @@
-"""Learning curves, in panels one above the other."""
+"""Learning curves, in stacked panels."""
 
 import math
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 PANEL, GAP, ABOVE, BELOW, LEFT = 1.75, 0.42, 0.36, 0.5, 0.6  # inches
 LABEL_SIZE = 8.5  # points
-LINE = 1.25 * LABEL_SIZE / 72  # inches from one label to the next
-MARKS = 8  # on a curve
-LONGEST = 28  # characters of a run's name
+LINE = 1.25 * LABEL_SIZE / 72  # inches between labels
+MARKS = 8  # per curve
+LONGEST = 28  # maximum characters of a run's name
 
 
 class End(NamedTuple):
@@ -101,7 +101,7 @@ def _scale(axes: "Axes", panel: Panel, last: float) -> None:
 
 
 def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
-    """Write labels on the right, without overlap, each with its curve's marker and a thin line from the curve's end."""
+    """Place labels on the right, without overlap, each with its curve's marker and a thin line from the curve's end."""
     to_axes = axes.transData + axes.transAxes.inverted()
     points = [to_axes.transform((end.x, end.y)) for end in ends]
     positions = spread_out([y for _, y in points], gap, 0.0, 1.0)
@@ -114,7 +114,7 @@ def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
         axes.plot(
             (1.004, 1.022), (y, position), transform=axes.transAxes, color=color, linewidth=0.8, clip_on=False, zorder=2
         )
-        if len(ends) > 1:  # markers identify curves where colors cannot
+        if len(ends) > 1:  # markers identify curves without color
             axes.plot(
                 1.034, position, end.look.marker, transform=axes.transAxes, color=color, markersize=4.5,
                 markeredgewidth=0, clip_on=False,
@@ -124,7 +124,7 @@ def _label_ends(axes: "Axes", ends: list[End], gap: float) -> None:
 
 
 def _dark(color: str) -> str:
-    """A darker shade of a curve's color for text, whose strokes are thin."""
+    """Return a darker shade of a curve's color, for the thin strokes of text."""
     from matplotlib.colors import to_hex, to_rgb
 
     red, green, blue = to_rgb(color)
@@ -134,13 +134,13 @@ def _dark(color: str) -> str:
 
 
 def _labels(panel: Panel, names: list[str]) -> list[str]:
-    """The value of each curve, after its name if there are several."""
+    """Return the label of each curve: its value, after its name if there are several."""
     values = [panel.value(curve) if curve.y else "" for curve in panel.curves]
     return [f"{name}  {value}" for name, value in zip(names, values, strict=True)] if len(names) > 1 else values
 
 
 def _width(text: str) -> float:
-    """Width of a label in inches."""
+    """Return the width of a label in inches."""
     from matplotlib.textpath import TextPath
 
     return float(TextPath((0, 0), text, size=LABEL_SIZE).get_extents().width) / 72 if text.strip() else 0.0

@@ -9,9 +9,9 @@ DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -
 
 
 def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions as near as possible to those wanted, in the same order and at least a gap apart.
+    """Return positions as close as possible to those wanted, in the same order and at least a gap apart.
 
-    Adjacent labels that are too close become a group, centered on the mean of its wanted positions.
+    Adjacent labels that are too close form a group, centered on the mean of its wanted positions.
     """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     groups: list[list[int]] = []
@@ -39,7 +39,7 @@ def _first(group: list[int], wanted: Sequence[float], gap: float, low: float, hi
 def place_labels(
     points: np.ndarray, sizes: np.ndarray, radius: float, frame: tuple[float, float, float, float]
 ) -> list[tuple[float, float] | None]:
-    """The lower left corners of labels next to their points, or None for labels that do not fit.
+    """Return the lower left corners of labels next to their points; None for labels that do not fit.
 
     Labels are placed greedily, in order: inside the frame, overlapping neither earlier labels nor points.
     """

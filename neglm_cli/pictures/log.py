@@ -1,4 +1,4 @@
-"""The log of a training, written by `neglm train-lm --log`, as curves."""
+"""Learning curves from a training log, as written by `neglm train-lm --log`."""
 
 import json
 import math
@@ -13,7 +13,7 @@ EVENTS = ("progress", "epoch", "end")
 ALWAYS = ("epoch", "step", "words", "seconds")  # fields of every line
 LARGEST = 1e300  # an axis cannot show more
 START = b'{"event"'  # of a line
-MIN_PART_OF_EPOCH = 0.1  # means over less are left out
+MIN_PART_OF_EPOCH = 0.1  # means over a smaller fraction are omitted
 
 By = Literal["words", "time"]
 
@@ -24,12 +24,12 @@ class Point(NamedTuple):
     epoch: float
     x: float  # words or seconds
     y: float
-    words: float  # covered by it: its weight in a mean
+    words: float  # that it covers: its weight in a mean
     spread: float | None = None  # standard deviation
 
 
 def averaged(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Average neighboring points, so that at most this many are left."""
+    """Average adjacent points, to at most `most` points."""
     size = -(-len(points) // most)
     if size <= 1:
         return points
@@ -37,7 +37,7 @@ def averaged(points: Sequence[Point], most: int) -> Sequence[Point]:
 
 
 def _mean(points: Sequence[Point]) -> Point:
-    """Mean weighted by words, at the last of the points; standard deviations are pooled."""
+    """Return the mean weighted by words, at the last of the points; standard deviations are pooled."""
     weights = [point.words for point in points] if any(point.words for point in points) else [1.0] * len(points)
     total = sum(weights)
     mean = sum(weight * point.y for weight, point in zip(weights, points, strict=True)) / total
@@ -50,14 +50,14 @@ def _mean(points: Sequence[Point]) -> Point:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """The reports of a training, each step once; seconds include all runs."""
+    """The reports of a training run, each step once; seconds include all resumed runs."""
 
     name: str  # of the file, for messages
     records: list[dict[str, Any]]
 
     @staticmethod
     def parse(data: bytes, name: str) -> "TrainingLog":
-        """Parse a log. An incomplete last line is ignored: the training is writing it."""
+        """Parse a log. An incomplete last line is ignored: it is still being written."""
         *lines, rest = data.split(b"\n")
         records = [_record(line, f"{name}, line {i + 1}") for i, line in enumerate(lines) if line.strip()]
         try:
@@ -85,7 +85,8 @@ class TrainingLog:
         return sum(record["event"] == "epoch" for record in self.records)
 
     def loss(self, by: By, each_report: bool) -> list[Point]:
-        """Each report, if there are at least two; else the mean of each epoch, including the current one so far."""
+        """Return each report, if there are at least two; else the mean of each epoch, including the current one so
+        far."""
         reports = self._points("progress", "loss", by)
         if each_report and len(reports) > 1:
             return reports
@@ -101,7 +102,7 @@ class TrainingLog:
         return reports if each_report else self._epoch_means(reports, by)
 
     def _epoch_means(self, reports: list[Point], by: By) -> list[Point]:
-        """The mean of the reports of each epoch, unless they cover only a small part of it."""
+        """Return the mean of the reports of each epoch, unless they cover only a small part of it."""
         ends = {point.epoch: point for point in self._points("epoch", "loss", by)}
         means = [_mean(list(group)) for _, group in groupby(reports, key=lambda point: point.epoch)]
         longest = max((point.words for point in [*means, *ends.values()]), default=0.0)
@@ -123,13 +124,13 @@ class TrainingLog:
 
 
 def _words_of(record: dict[str, Any], before: float) -> float:
-    """The number of words that a line covers. In logs of old versions: all since the previous line."""
+    """Return the number of words that a line covers. In logs of old versions, all since the previous line."""
     words: Any = record.get("loss_words")
     return float(words if is_number(words) and words >= 0 else max(0, record["words"] - before))
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
-    """Parse a line. If a killed run has left it incomplete, it also contains the next run's first line."""
+    """Parse a line. If a killed run left it incomplete, it also contains the next run's first line."""
     for start in (0, max(0, line.rfind(START))):
         try:
             record = json.loads(line[start:])
@@ -141,18 +142,18 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
             and all(is_number(record.get(field)) and record[field] >= 0 for field in ALWAYS)
         ):
             return record
-    raise NeglmError(f"{where}: this is not the log of a training: give a file that `neglm train-lm --log` wrote")
+    raise NeglmError(f"{where}: this is not a training log; name a file written by `neglm train-lm --log`")
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that can be drawn."""
+    """Return True for a finite number that can be plotted."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join the runs of a resumed training. A run appends to the log from its last checkpoint on, with a new clock.
+    """Join the runs of a resumed training. Each run appends to the log from its last checkpoint, with a new clock.
 
-    If a step appears twice, the later line wins; the time of both counts.
+    If a step appears twice, the later line wins; the time of both is counted.
     """
     joined: list[dict[str, Any]] = []
     before = seconds = 0.0  # of earlier runs; of this run so far

@@ -1,4 +1,4 @@
-"""The panels of learning curves, on paper or in a terminal, and their limits."""
+"""The panels of learning curves, for files and terminals, and their axis limits."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,9 +6,9 @@ from typing import NamedTuple
 from neglm_cli.pictures.log import By, Point, TrainingLog, averaged
 
 LOG_SCALE_FROM = 2.0  # ratio of the largest value to the smallest
-MAX_POINTS = 100  # of a curve: more are hard to tell apart
-MAX_BANDS = 2  # likewise
-BEGINNING = 0.05  # of a training: outliers there may be outside of the panel
+MAX_POINTS = 100  # per curve: more are hard to distinguish
+MAX_BANDS = 2  # of standard deviation: more are hard to distinguish
+WARMUP = 0.05  # fraction of a training whose outliers may be outside the panel
 
 
 class Curve(NamedTuple):
@@ -31,7 +31,7 @@ class Panel(NamedTuple):
     zero: bool = False  # True if the panel includes zero
 
     def value(self, curve: Curve) -> str:
-        """The value in the label of a non-empty curve: its best or its last."""
+        """Return the value in the label of a non-empty curve: its best or its last."""
         value = min(curve.y) if self.best else curve.y[-1]
         digits = 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
         return ("best " if self.best else "") + f"{value:,.{digits}f}".replace("-", "−")
@@ -44,12 +44,12 @@ class Limits(NamedTuple):
 
 
 def draws_each_report(logs: list[TrainingLog], wanted: bool) -> bool:
-    """True if reports are drawn, not epoch means: if wanted, or before the second epoch has ended."""
+    """Return True if reports are drawn, not epoch means: if requested, or before the end of the second epoch."""
     return wanted or all(log.epochs < 2 for log in logs)
 
 
 def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel]:
-    """The panels of these logs, by epochs or reports, without those for which no log has values."""
+    """Return the panels of these logs, by epoch or report, without panels for which no log has values."""
     each_report = draws_each_report(logs, reports)
 
     def line(points: list[Point]) -> Curve:
@@ -71,23 +71,23 @@ def panels(logs: list[TrainingLog], by: By, reports: bool = False) -> list[Panel
 
 
 def last_of(drawn: list[Panel]) -> float:
-    """The end of the longest training."""
+    """Return the end of the longest training."""
     return max(curve.x[-1] for panel in drawn for curve in panel.curves if curve.x)
 
 
 def limits(panel: Panel, last: float) -> Limits:
-    """Limits of the y axis, with a margin; logarithmic if the range is wide.
+    """Compute the limits of the y axis, with a margin; logarithmic if the range is wide.
 
-    The beginning of a training is ignored, because its loss can be many times as high.
+    The start of a training is ignored, because its loss can be many times as high.
     """
-    settled, every = [], []
+    after_warmup, every = [], []
     for curve in panel.curves:
         for i, y in enumerate(curve.y):
             spread = curve.spread[i] if curve.spread else 0.0
             every += [y - spread, y + spread]
-            if panel.best or curve.x[i] > BEGINNING * last:
-                settled += [y - spread, y + spread]
-    values = (settled or every) + [0.0] * panel.zero
+            if panel.best or curve.x[i] > WARMUP * last:
+                after_warmup += [y - spread, y + spread]
+    values = (after_warmup or every) + [0.0] * panel.zero
     low, high = min(values), max(values)
     if not panel.zero and low > 0 and high / low > LOG_SCALE_FROM:
         margin = (high / low) ** 0.06

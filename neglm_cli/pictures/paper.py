@@ -1,4 +1,4 @@
-"""Shared by all pictures: fonts, a color-blind-safe palette, and reproducible files."""
+"""Style of all figures: fonts, a color-blind-safe palette, and reproducible files."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
-# Metadata of matplotlib with dates and versions, which are left out.
+# Omit matplotlib's metadata, which has dates and versions.
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "png": {"Software": None},
@@ -26,12 +26,12 @@ DOTS_PER_INCH = 200
 INK, SOFT, FAINT = "#222222", "#666666", "#dddddd"
 WIDTH = 7.0  # inches
 
-# Okabe and Ito's palette, without yellow, which is hard to see on white; the colors also differ in gray.
+# Okabe and Ito's palette, without yellow, which is hard to see on white. Colors also differ in grayscale.
 COLORS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.8)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
-# Words may be of any script: installed fonts are tried in this order.
+# Words may be in any script: fonts are tried in this order.
 FONTS = (
     "DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Sans Arabic",
     "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS", "Arial", "Helvetica",
@@ -67,7 +67,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Look(NamedTuple):
-    """The style of one of several curves: each of the three attributes distinguishes it from the next ones."""
+    """The style of one of several curves. Each of the three attributes distinguishes it from the next ones."""
 
     color: str
     dashes: Any
@@ -79,7 +79,7 @@ class Look(NamedTuple):
 
 
 def format_of(path: str) -> str | None:
-    """The format of a picture, by its file's name; SVG for standard output; None if unknown."""
+    """Return the format of a figure by its file name; SVG for standard output; None if unknown."""
     if path in STANDARD_OUTPUT:
         return "svg"
     suffix = path.rpartition(".")[2].lower()
@@ -91,17 +91,17 @@ def need_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "matplotlib":
-            raise NeglmError("pictures need matplotlib, which is not there: pip install 'neglm[plot]'") from error
-        raise NeglmError(f"matplotlib cannot be used ({error}): install it again, pip install 'neglm[plot]'") from error
+            raise NeglmError("figures need matplotlib, which is not installed: pip install 'neglm[plot]'") from error
+        raise NeglmError(f"matplotlib does not work ({error}); reinstall it: pip install 'neglm[plot]'") from error
 
 
 class Picture(NamedTuple):
     data: bytes  # of the file
-    missing: bool  # True if a character is in no font
+    missing: bool  # True if no font has some character
 
 
 def render(draw: Callable[[], "Figure"], form: str) -> Picture:
-    """Render a picture. The bytes depend on what is drawn only, not on the date or the user's settings."""
+    """Render a figure. The bytes depend only on what is drawn, not on the date or the user's settings."""
     file = io.BytesIO()
     with _settings(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -115,7 +115,7 @@ def _settings() -> Iterator[None]:
     import matplotlib
     from matplotlib import font_manager
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no messages about its caches
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # suppress messages about its caches
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         installed = set(font_manager.get_font_names())
@@ -132,7 +132,7 @@ def grid(axes: "Axes", axis: Any = "y") -> None:
 
 
 def names_of(paths: list[str]) -> list[str]:
-    """Short names for files: their paths without the common beginning and end."""
+    """Return short names for files: their paths without common prefix and suffix."""
     parts = [shown(path).split("/") for path in paths]
     if len(set(paths)) < 2:
         return [split[-1] for split in parts]

@@ -1,4 +1,4 @@
-"""PMI against learned scores."""
+"""Density plot of PMI against learned scores."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ STRIP, GAP = 0.55, 0.14  # of pairs that never occur
 BEHIND = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.2}  # background of labels on the density
 MIN_PAIRS = 0.0002  # fraction of all pairs in a column, for a meaningful median
 SHADES = ["#e9f1f8", "#a9cbe4", "#4f97c8", "#0f5a97", "#08244a"]
-DECADES = 4.0  # from the darkest to the palest color
+DECADES = 4.0  # from the darkest to the lightest color
 
 
 def draw(density: Density, title: str, caption: str) -> "Figure":
@@ -107,7 +107,7 @@ def _draw_lines(axes: "Axes", density: Density) -> None:
 
 
 def _shades() -> "Colormap":
-    """From pale to dark blue, with monotonic lightness, so that it also works in gray."""
+    """Return a colormap from light to dark blue, with monotonic lightness, so that it also works in grayscale."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("ink", SHADES)

@@ -26,7 +26,7 @@ def clock(most: float) -> Unit:
 
 
 def nice_ticks(low: float, high: float, most: int, logarithmic: bool = False) -> list[float]:
-    """Round numbers from low to high, as many as possible but at most `most`."""
+    """Return round numbers from low to high, as many as possible but at most `most`."""
     if logarithmic:
         choices = [_powers(low, high, factors) for factors in STEPS]
         found = max((ticks for ticks in choices if len(ticks) <= most), key=len, default=choices[0])

@@ -1,4 +1,4 @@
-"""A learning curve in a terminal, of Braille characters, which have 2 × 4 dots each."""
+"""Learning curves for terminals, drawn with Braille characters of 2 × 4 dots."""
 
 import math
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from neglm_cli.pictures.scales import clock, words
 
 BLANK = 0x2800  # the empty Braille character
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column of a character
-MARGIN = 9  # characters for numbers at the left
+MARGIN = 9  # characters for tick labels at the left
 MIN_ROWS, MAX_ROWS = 4, 14  # of a panel's curve
 
 
@@ -39,12 +39,12 @@ class Canvas:
             self.dot(round(x + (to_x - x) * i / steps), round(y + (to_y - y) * i / steps))
 
     def lines(self, braille: bool) -> list[str]:
-        """Rows of characters; asterisks if the terminal has no Braille."""
+        """Return rows of characters; asterisks if the terminal has no Braille."""
         return ["".join(chr(BLANK + cell) if braille else " *"[cell > 0] for cell in row) for row in self._cells]
 
 
 def picture(log: TrainingLog, by: By, columns: int, rows: int, braille: bool, reports: bool = False) -> list[Row]:
-    """Draw a log in so many columns and at most so many rows."""
+    """Draw a log in this many columns and at most this many rows."""
     drawn = [panel._replace(curves=[panel.curves[0]._replace(spread=[])]) for panel in panels([log], by, reports)]
     drawn = drawn[: max(1, (rows - 3) // (MIN_ROWS + 1))]
     height = min(MAX_ROWS, max(MIN_ROWS, (rows - 3) // len(drawn) - 1))
@@ -76,7 +76,7 @@ def _panel(panel: Panel, last: float, width: int, height: int, braille: bool) ->
 
 
 def _fraction(value: float, scale: Limits) -> float:
-    """Position of a value on the axis: 0 at the lower limit, 1 at the upper."""
+    """Return the position of a value on the axis: 0 at the lower limit, 1 at the upper."""
     if scale.logarithmic:
         return math.log(max(value, 1e-300) / scale.low) / math.log(scale.high / scale.low)
     return (value - scale.low) / (scale.high - scale.low)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 WIDTH, MIN_HEIGHT, MAX_HEIGHT = 8.5, 4.5, 8.5  # inches
 MARGIN, BELOW = 0.12, 0.36  # inches
 BESIDE, ABOVE = 45.0, 12.0  # points: margins for the labels of the outermost dots
-LARGEST, SMALLEST = 11.0, 7.0  # font sizes, in points, of the most and the least frequent word
+LARGEST, SMALLEST = 11.0, 7.0  # font sizes, in points, of the most and least frequent words
 RADIUS = 1.6  # points, of a dot
 CAPITAL = 1.0  # height of a label, as a fraction of its font size
 PALE = "#b5b5b5"  # of dots without a label
 
 
 def draw(points: np.ndarray, words: list[str], counts: np.ndarray, caption: str) -> "Figure":
-    """Draw points (N, 2) with their words, the most frequent first: these are larger, and placed first."""
+    """Draw points (N, 2) with their words, the most frequent first, which get larger labels and are placed first."""
     from matplotlib.figure import Figure
 
     width, height = _paper(points)
@@ -46,13 +46,13 @@ def draw(points: np.ndarray, words: list[str], counts: np.ndarray, caption: str)
         if corner is not None:
             axes.text(corner[0], corner[1] + 0.22 * extent[1], text, size=size, color=INK, va="baseline", zorder=3)
     if not named.all():
-        caption += f"; pale dots: {count_of(int((~named).sum()), 'name')} without room"
+        caption += f"; gray dots: {count_of(int((~named).sum()), 'word')} without space for a label"
     figure.text(MARGIN / WIDTH, 0.1 / whole, caption, size=8, color=SOFT)
     return figure
 
 
 def _sizes(counts: np.ndarray) -> np.ndarray:
-    """Font sizes by the logarithms of counts."""
+    """Return font sizes by the logarithms of counts."""
     logs = np.log(np.maximum(counts, 1).astype(np.float64))
     span = logs.max() - logs.min()
     share = (logs - logs.min()) / span if span > 0 else np.full(len(logs), 0.5)
@@ -60,7 +60,7 @@ def _sizes(counts: np.ndarray) -> np.ndarray:
 
 
 def _paper(points: np.ndarray) -> tuple[float, float]:
-    """Width and height of the paper, in points, by the aspect ratio of the map."""
+    """Return the width and height of the figure, in points, by the aspect ratio of the map."""
     width = 72 * (WIDTH - 2 * MARGIN)
     across, up = np.maximum(np.ptp(points, axis=0), 1e-12)
     height = (width - 2 * BESIDE) * up / across + 2 * ABOVE
@@ -68,7 +68,7 @@ def _paper(points: np.ndarray) -> tuple[float, float]:
 
 
 def _fit(points: np.ndarray, width: float, height: float) -> np.ndarray:
-    """Scale to the paper, in points, with the same scale for both axes, so that distances are comparable."""
+    """Scale to the figure, in points, with the same scale for both axes, so that distances are comparable."""
     low, high = points.min(axis=0), points.max(axis=0)
     available = np.array([width - 2 * BESIDE, height - 2 * ABOVE])
     scale = (available / np.maximum(high - low, 1e-12)).min()

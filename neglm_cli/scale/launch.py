@@ -1,4 +1,4 @@
-"""Detects an MPI launch from the environment, and loads MPI, which is slow to import, only then."""
+"""Detects an MPI launch from the environment; imports MPI, which is slow, only then."""
 
 import os
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ LAUNCHERS = (
 FORCED = "NEGLM_MPI"  # overrides the detection: 1 uses MPI, 0 does not
 OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # set only by Open MPI's mpirun
 INSTALL = "pip install 'neglm[mpi]'"
-OWN_LAUNCHER = "mpirun, or srun --mpi=…, must be that of the MPI library which mpi4py finds"
+OWN_LAUNCHER = "mpirun, or srun --mpi=…, must belong to the MPI library that mpi4py finds"
 
 _ranks: Ranks = SINGLE_RANK
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import mpi4py
 import numpy as np
 
-mpi4py.rc.initialize = False  # MPICH kills a process that cannot join: check first
+mpi4py.rc.initialize = False  # MPICH kills processes that fail to initialize: check first
 mpi4py.rc.finalize = True
 
 from mpi4py import MPI  # noqa: E402
@@ -25,8 +25,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 GPU_ARRAYS = "NEGLM_MPI_CUDA"  # 1 or 0: overrides the detection of a CUDA-aware library
 
-# A failed rank waits for the others to fail, too: a multiple of the time since the last collective operation, which
-# bounds how far the ranks can be apart, and is longer on a busy machine.
+# A failed rank waits for the others to fail too: for a multiple of the time since the last collective operation, which
+# bounds the lag between ranks, and is longer on a busy machine.
 WAIT_FACTOR = 3.0
 MIN_WAIT, MAX_WAIT = 2.0, 60.0  # seconds
 
@@ -83,7 +83,7 @@ class MpiRanks:
 
     @_collective
     def allreduce(self, array: np.ndarray) -> None:
-        """Reduce-scatter, then allgather, as in most libraries' Allreduce; but the sum is pairwise over ranks whatever
+        """Reduce-scatter, then allgather, like most libraries' Allreduce; but the sum is pairwise over ranks whatever
         the library, the number of ranks and the size."""
         starts = split_evenly(len(array), self.size)
         mine = slice(starts[self.rank], starts[self.rank + 1])
@@ -146,21 +146,21 @@ class MpiRanks:
         return result  # type: ignore[return-value]  # set in this rank's turn
 
     def _barrier(self) -> None:
-        """Wait for all ranks without spinning, as MPI libraries do: ranks still at work need the cores."""
+        """Wait for all ranks without spinning, unlike MPI libraries: ranks still at work need the cores."""
         request = self._world.Ibarrier()
         while not request.Test():
             time.sleep(0.01)
 
     def all_failed(self) -> bool:
-        """Report the failure to rank 0, which waits for a report from every rank and answers all of them. A rank 0 that
-        has not failed does not answer."""
+        """Report the failure to rank 0, which waits for a report from every rank and replies to all. A rank 0 that
+        has not failed does not reply."""
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             return False
         comm = self._failures
         seconds = min(max(MIN_WAIT, WAIT_FACTOR * (time.monotonic() - self._last_collective)), MAX_WAIT)
         if self.rank:
             comm.isend(None, 0)
-            return self._wait_for(1, 2 * seconds)  # rank 0 may fail later, and then waits itself
+            return self._wait_for(1, 2 * seconds)  # rank 0 may fail later, and then waits as well
         all_reported = self._wait_for(self.size - 1, seconds)
         for rank in range(1, self.size) if all_reported else ():
             comm.isend(None, rank)
@@ -197,5 +197,5 @@ def _is_cuda_aware() -> bool:
         return os.environ[GPU_ARRAYS] == "1"
     try:
         return bool(ctypes.CDLL(None).MPIX_Query_cuda_support())
-    except (AttributeError, OSError):  # the library has no such query
+    except (AttributeError, OSError):  # the library lacks this query
         return False

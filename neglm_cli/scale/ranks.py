@@ -66,12 +66,12 @@ class Ranks(Protocol):
         ...
 
     def all_failed(self) -> bool:
-        """Return True if all ranks have failed and can exit together. Called by a rank that cannot continue, instead
+        """Return True if all ranks have failed and can exit at once. Called by a rank that cannot continue, instead
         of any other collective operation."""
         ...
 
     def finalize(self) -> None:
-        """Finalize MPI. The launcher takes a rank that exits without this for crashed, and kills the others."""
+        """Finalize MPI. If a rank exits without it, the launcher assumes a crash and kills the others."""
         ...
 
     def abort(self, code: int) -> None:

@@ -1,7 +1,7 @@
-"""Sparse gradients across ranks: reduce only the rows that some rank has gradients of, not whole tables.
+"""Sparse gradients across ranks: reduce only rows that some rank has gradients for, not whole tables.
 
-All ranks need the same list of rows first. Where it follows from shared data (the text, shared noise words), no
-communication is needed for it.
+All ranks need the same list of rows first. If it follows from shared data (the text, shared noise words), no
+communication is needed.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ def union_of_rows(ranks: Ranks, rows: np.ndarray) -> np.ndarray:
 
 
 def scatter_rows(rows: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]], target: np.ndarray) -> None:
-    """Scatter gradients into a dense block with one line per row, and zero the rest.
+    """Scatter gradients into a dense block, one line per row, and zero the rest.
 
     rows: sorted (R,). parts: pairs of rows (N,) and their gradients (N, ≥ C). target: (R, C)."""
     target[:] = 0

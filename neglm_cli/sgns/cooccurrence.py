@@ -19,16 +19,16 @@ MERGE_SIZE = 1 << 22  # pairs
 
 
 def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None]) -> Pairs:
-    """Count pairs of words in windows drawn as in the training of these vectors.
+    """Count pairs of words in the windows that these vectors were trained on.
 
-    If the vectors have no training settings, windows are word2vec's, without subsampling.
+    If the vectors have no training settings, use word2vec's windows, without subsampling.
     """
-    alphabet, row_of = encoding(vectors.words)
+    index, row_of = encoding(vectors.words)
     known = {field.name for field in fields(Settings)}
     trained = {name: value for name, value in vectors.arguments.items() if name in known}
     settings = Settings(**trained) if trained else Settings(sample=0)
     context_of = contexts_of_words(vectors)
-    encoded = open_encoded(corpus, alphabet, threads, None, lambda sentence: None)
+    encoded = open_encoded(corpus, index, threads, None, lambda sentence: None)
     source = TextSource(encoded, row_of, vectors.words.counts, settings)
 
     def count(segment: Segment) -> tuple[int, np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
 
 
 def contexts_of_words(vectors: Vectors) -> np.ndarray:
-    """The context id of every word, int64 (V,); -1 if it is not a context."""
+    """Return the context id of every word, int64 (V,); -1 if it is not a context."""
     if vectors.words.identity == vectors.contexts.identity:
         return np.arange(len(vectors.words))
     return vectors.contexts.ids(vectors.words)
@@ -74,7 +74,7 @@ def contexts_of_words(vectors: Vectors) -> np.ndarray:
 
 @kernel
 def pair_keys(starts, contexts, targets, context_of, size):
-    """Key of every pair of a context x and a target y: x · size + y, or -1 if the target is not a context word."""
+    """Return the key x · size + y of every pair of context x and target y; -1 if the target is not a context word."""
     keys = np.empty(contexts.size, np.int64)
     for window in range(targets.size):
         for i in range(starts[window], starts[window + 1]):

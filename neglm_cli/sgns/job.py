@@ -46,7 +46,7 @@ class Job:
         """Write the current vectors; raise if they contain NaN or infinite values."""
         if not self.tables.is_finite():
             raise NeglmError(
-                f"some of the vectors are no longer numbers: a learning rate of {self.settings.lr:g} is too high; "
+                f"the vectors contain NaN or infinite values: a learning rate of {self.settings.lr:g} is too high; "
                 "use a smaller --lr"
             )
         on_rank0(self.ranks, lambda: self._write(path))  # all wait: a rank that exits early aborts the job mid-write
@@ -69,15 +69,15 @@ def text_job(
     announce: Announce,
     ranks: Ranks = SINGLE_RANK,
 ) -> Job:
-    """A run on text. cache: directory of its encoded copy; None for a temporary copy."""
-    alphabet, row_of = encoding(words)
-    encoded = ranks.run_staggered(lambda: open_encoded(corpus, alphabet, settings.threads, cache, announce))
+    """Set up a run on text. cache: directory of its encoded copy; None for a temporary copy."""
+    index, row_of = encoding(words)
+    encoded = ranks.run_staggered(lambda: open_encoded(corpus, index, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
     return Job(words, words, source, settings, files, False, _initial_tables(words, words, settings), 0, ranks)
 
 
 def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> Job:
-    """A run on a table of pairs."""
+    """Set up a run on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
     tables = _initial_tables(pairs.words, pairs.contexts, settings)
     return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)
@@ -94,7 +94,7 @@ def resume(job: Job, partial: Vectors, name: str) -> None:
     """Restore the state of a run with the same settings and data into a new job."""
     same = partial.words.identity == job.words.identity and partial.contexts.identity == job.contexts.identity
     if not same or partial.progress["total"] != job.total:
-        raise NeglmError(f"{name} does not belong to this corpus: start again without --resume")
+        raise NeglmError(f"{name} does not belong to this corpus; start again without --resume")
     job.done = partial.progress["done"]
     job.tables.inputs[np.arange(len(job.words))] = partial.vectors
     job.tables.outputs[np.arange(len(job.contexts))] = partial.context_vectors

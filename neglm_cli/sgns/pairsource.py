@@ -1,4 +1,4 @@
-"""A table of pairs as training data: pairs are drawn in proportion to their counts."""
+"""A table of pairs as training data, drawn in proportion to their counts."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,7 +14,7 @@ SEGMENT = 1 << 16  # pairs
 
 
 class PairSource:
-    """Draws pairs from a table. An epoch has as many as the table's counts add up to.
+    """Draws pairs from a table. The length of an epoch is the sum of its counts.
 
     rows, columns: int32, counts: int64: the cells of the table.
     """

@@ -1,4 +1,4 @@
-"""Training data as the trainer sees it: windows, each a target and the contexts it forms pairs with.
+"""Training data as the trainer sees it: windows, each of a target and its contexts.
 
 A pair drawn from a table is a window of one context, so the trainer treats text and tables alike.
 """
@@ -13,7 +13,7 @@ class Windows(NamedTuple):
     starts: np.ndarray  # int64 (n+1,): window w has contexts[starts[w]:starts[w+1]]
     contexts: np.ndarray  # int32: rows of the input table
     targets: np.ndarray  # int32 (n,): rows of the output table
-    positions: np.ndarray  # int64 (n,): in the epoch; the noise words are a hash of it
+    positions: np.ndarray  # int64 (n,): in the epoch; the key of the noise words
 
     @property
     def pairs(self) -> int:
@@ -24,7 +24,7 @@ class Segment(NamedTuple):
     """Part of an epoch: the unit of work of a thread."""
 
     end: int  # its end in the epoch
-    windows: Callable[[], Windows]  # computes them, on the thread that trains on them
+    windows: Callable[[], Windows]  # computed by the thread that trains on them
 
 
 class Source(Protocol):
@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def update_frequencies(self) -> tuple[np.ndarray, np.ndarray]:
-        """Expected updates of each row of the input and output tables, per word or pair: float64."""
+        """Expected updates of each row per word or pair, for the input and output tables: float64."""
         ...
 
     def segments(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Segment]:

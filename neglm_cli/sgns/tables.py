@@ -1,4 +1,4 @@
-"""The two embedding tables, laid out for the kernels: rows start at cache lines and are padded with zeros."""
+"""The two embedding tables, laid out for kernels: rows are aligned to cache lines and zero-padded."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,9 @@ BLOCK_ROWS = 4096
 
 
 class Table:
-    """A float32 matrix (V, D), stored as `parts` matrices of some dimensions each, one for each thread.
+    """A float32 matrix (V, D), split by dimension into `parts` matrices, one per thread.
 
-    If threads owned parts of the same rows, hardware prefetching would make them steal cache lines from each other.
+    If threads shared rows, hardware prefetching would cause false sharing of cache lines.
     """
 
     def __init__(self, rows: int, size: int, parts: int) -> None:
@@ -32,8 +32,8 @@ class Table:
         return np.concatenate([part[rows] for part in self._matrices], axis=1)[:, : self.shape[1]]
 
     def __setitem__(self, rows: "slice | np.ndarray", values: np.ndarray) -> None:
-        for number, part in enumerate(self._matrices):
-            columns = values[:, number * self.row_size : (number + 1) * self.row_size]
+        for i, part in enumerate(self._matrices):
+            columns = values[:, i * self.row_size : (i + 1) * self.row_size]
             part[rows, : columns.shape[1]] = columns
 
     def blocks(self) -> Iterator[np.ndarray]:
@@ -45,7 +45,7 @@ class Table:
         return self[:]
 
     def is_finite(self) -> bool:
-        """True if there are no NaN or infinite values."""
+        """Return True if there are no NaN or infinite values."""
         return all(np.isfinite(self.flat[i : i + (1 << 20)]).all() for i in range(0, len(self.flat), 1 << 20))
 
 
@@ -58,12 +58,12 @@ class Tables:
         except (MemoryError, ValueError) as error:
             need = (words + contexts) * size * 4
             raise NeglmError(
-                f"vectors of size {size:,} for {words:,} words take {need:,} bytes of memory, more than there are: "
+                f"vectors of size {size:,} for {words:,} words need {need:,} bytes of memory, more than is available; "
                 "use a smaller --size, or a larger --min-count"
             ) from error
 
     def initialize(self, seed: int) -> None:
-        """Initialize as word2vec: small random input vectors, zero output vectors."""
+        """Initialize like word2vec: small random input vectors, zero output vectors."""
         key = stream(seed, START)
         rows, size = self.inputs.shape
         for first in range(0, rows, BLOCK_ROWS):
@@ -72,7 +72,7 @@ class Tables:
             self.inputs[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
 
     def initialize_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
-        """Copy the vectors of words that are in `given`; returns how many words are."""
+        """Copy the vectors of words that `given` contains. Return the number of these words."""
         known = _copy_known(self.inputs, words, given.vectors, given.words)
         _copy_known(self.outputs, contexts, given.context_vectors, given.contexts)
         return known

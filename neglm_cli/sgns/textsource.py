@@ -16,35 +16,35 @@ from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.vocabulary import Vocabulary
 from neglm_cli.text.word_index import WordIndex
 
-SEGMENT = 1 << 16  # words of the corpus, including ends of line
-EDGE = 1 << 12  # words read at a time before and after the trained range, for contexts at its ends
+SEGMENT = 1 << 16  # words of the corpus, including line ends
+EDGE = 1 << 12  # words read at a time outside the trained range, for contexts at its edges
 
 
 def words_with_vectors(vocabulary: Vocabulary, min_count: int) -> WordIndex:
-    """The words that get vectors: all that are frequent enough, except `<unk>` and `<eos>`."""
+    """Return the words that get vectors: those with at least `min_count` occurrences, except `<unk>` and `<eos>`."""
     chosen = vocabulary.counts >= min_count
     special = [vocabulary.id(word) for word in (UNKNOWN, END_OF_LINE)]
     chosen[special] = False
     if not chosen.any():
         others = np.delete(vocabulary.counts, special)
-        most = f"the most frequent one occurs {times(int(others.max()))}" if len(others) else "there are none at all"
+        most = f"the most frequent one occurs {times(int(others.max()))}" if len(others) else "the text has none"
         raise NeglmError(f"--min-count {min_count} leaves no words: {most}; lower --min-count, or train on more text")
     ids = np.flatnonzero(chosen)
     return WordIndex.of((vocabulary[i] for i in ids.tolist()), vocabulary.counts[ids])
 
 
 def encoding(words: WordIndex) -> tuple[WordIndex, np.ndarray]:
-    """The words to encode a text with, and the row of each id: int32, NO_WORD and BREAK last.
+    """Return the word index to encode a text with, and the row of each id: int32, NO_WORD and BREAK last.
 
-    Only words with vectors are included: the encoded text does not depend on other words, and a run can be resumed
+    Only words with vectors are included, so the encoded text does not depend on other words, and a run can be resumed
     without its vocabulary.
     """
-    alphabet = WordIndex.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
-    return alphabet, np.append(np.arange(len(words)), [NO_WORD, BREAK]).astype(np.int32)
+    index = WordIndex.of([*words, UNKNOWN, END_OF_LINE], np.append(words.counts, [1, 1]))
+    return index, np.append(np.arange(len(words)), [NO_WORD, BREAK]).astype(np.int32)
 
 
 class _Sample(NamedTuple):
-    """The words of a part of the corpus that subsampling has kept."""
+    """The words of a part of the corpus, after subsampling."""
 
     end: int  # end of the part in the corpus
     words: np.ndarray  # int32: rows, and BREAKs
@@ -79,7 +79,7 @@ class TextSource:
     def segments(self, epoch: int, start: int, stop: int | None = None) -> Iterator[Segment]:
         """Yield the segments of an epoch from position `start` to `stop`, or to the end.
 
-        A window at the edge of a segment has contexts in the adjacent one, so each includes some words of both.
+        Windows at the edges of a segment have contexts in adjacent segments, so each segment overlaps with both.
         """
         window = self._window
         stop = self.length if stop is None else stop
@@ -98,7 +98,7 @@ class TextSource:
             before, sample = sample, after if sample.end < stop else None
 
     def _sample_before(self, epoch: int, start: int) -> _Sample:
-        """The words before position `start`, at least as many as a window includes."""
+        """Return the words before position `start`: at least a window of them, if there are as many."""
         before = EMPTY
         position = start
         while position > 0 and len(before.words) < self._window:
@@ -117,7 +117,7 @@ class TextSource:
         return words[:count], positions[:count]
 
     def _samples(self, epoch: int, position: int, stop: int) -> Iterator[_Sample]:
-        """Subsample the corpus part by part. A part with fewer words than a window is joined with the next one, except
+        """Subsample the corpus part by part. A part with fewer words than a window is merged with the next one, except
         at `stop`."""
         cursor = self._corpus.cursor(position)
         parts: list[tuple[np.ndarray, np.ndarray]] = []

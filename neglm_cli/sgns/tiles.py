@@ -1,16 +1,16 @@
 """SIMD code for one tile: the rows of a window's contexts against N output rows.
 
     s_ij = x_i · y_j + offset_j                           scores
-    g_ij = rate · (positive_j − total_j σ(s_ij))          gradient of the objective, times the learning rate
-    x_i += Σ_j g_ij y_j     y_j += Σ_i g_ij x_i           both from the rows before the update
+    g_ij = rate · (positive_j − total_j σ(s_ij))          learning rate times gradient of the objective
+    x_i += Σ_j g_ij y_j     y_j += Σ_i g_ij x_i           both with the rows before the update
 
-Output j is the window's target positive_j times and a noise word total_j − positive_j times: a word that is drawn
-twice, or is also the target, is one row, so no update is lost.
+Output j is the window's target positive_j times and a noise word total_j − positive_j times: a word drawn twice, or
+drawn although it is the target, has one row, so no update is lost.
 
-LLVM's vectorizer does not find this code. Written with vectors, the scores of two contexts and N outputs stay in
-registers while their rows are read once; the horizontal sums are computed together, so that one vector operation
-computes σ of all of them; and the update reads and writes every row once. (If the two contexts that are updated
-together are the same word, as in "very very", one of the updates is lost.)
+LLVM's vectorizer does not find this code. With explicit vectors, the scores of two contexts and N outputs stay in
+registers while their rows are read once; horizontal sums are batched, so that one vector operation computes σ of all
+scores; and the update reads and writes every row once. (If two contexts updated at once are the same word, as in
+"very very", one of the updates is lost.)
 """
 
 from collections.abc import Callable, Iterator
@@ -25,12 +25,12 @@ from numba.extending import intrinsic
 
 from neglm_cli.simd import LANES, Code, constant, doubles, f32, integer, integers, vector
 
-N = 8  # outputs of a tile: the target and seven noise words, or eight noise words
+N = 8  # outputs per tile: the target and seven noise words, or eight noise words
 CONTEXTS_PER_VECTOR = LANES // N
 
 
 class Embeddings(NamedTuple):
-    """Input and output vectors, or one thread's dimensions of them; rows of row_size values, a multiple of LANES."""
+    """Input and output vectors, or one thread's dimensions of them. Rows have row_size values, a multiple of LANES."""
 
     inputs: np.ndarray  # float32, flat
     outputs: np.ndarray  # float32, flat
@@ -38,16 +38,17 @@ class Embeddings(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Windows laid out for training. Each has a slot of `x_rows`, and a fixed number of tiles, in rows of the others.
+    """Windows laid out for training. Each has a slot of `x_rows`, and a fixed number of tiles, rows of the other
+    arrays.
 
-    An entry that a tile does not need repeats the row of its first output, with a total of 0.
+    Unused entries of a tile repeat the row of its first output, with a total of 0.
     """
 
-    x_rows: np.ndarray  # int64 (slots, contexts): where the contexts' rows start in `inputs`
-    y_rows: np.ndarray  # int64 (tiles, N): where the rows start in `outputs`
-    positive: np.ndarray  # float32 (tiles, N): how often the output is the target
-    total: np.ndarray  # float32 (tiles, N): how often it is the target or a noise word
-    offsets: np.ndarray  # float32 (tiles, N): added to its scores
+    x_rows: np.ndarray  # int64 (slots, contexts): offsets of the contexts' rows in `inputs`
+    y_rows: np.ndarray  # int64 (tiles, N): offsets of the rows in `outputs`
+    positive: np.ndarray  # float32 (tiles, N): 1 if the output is the target
+    total: np.ndarray  # float32 (tiles, N): weight of the output, as the target and as noise
+    offsets: np.ndarray  # float32 (tiles, N): added to scores
 
 
 class TileIndex(NamedTuple):
@@ -55,26 +56,26 @@ class TileIndex(NamedTuple):
 
     slot: int
     tile: int
-    contexts: int  # how many the window has
+    contexts: int  # of the window
 
 
 class Scratch(NamedTuple):
-    """Buffers of a thread."""
+    """Scratch buffers of a thread."""
 
-    gradients: np.ndarray  # float32, from a cache line on: N for each context of a window, and for one more
+    gradients: np.ndarray  # float32, cache-aligned: N for each context of a window, and for one more
     losses: np.ndarray  # float64 (LANES,): sums of the loss, in nats
 
 
 class PartialScores(NamedTuple):
-    """Dot products over each thread's dimensions, which add up to scores."""
+    """Dot products over each thread's dimensions; their sums are scores."""
 
-    partial_scores: np.ndarray  # float32: those of a tile as `Scratch.gradients`
-    stride: int  # from one thread's to the next one's
+    partial_scores: np.ndarray  # float32: each tile laid out like `Scratch.gradients`
+    stride: int  # between threads
     threads: int
 
 
 class _TileCode(Code):
-    """Emits the code of one tile; the fields of an intrinsic's arguments are attributes."""
+    """Emits the code of one tile. The fields of an intrinsic's arguments are attributes."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any, names: tuple[str, ...]) -> None:
         super().__init__(builder)
@@ -138,12 +139,12 @@ class _TileCode(Code):
 
     @contextmanager
     def each_chunk(self) -> Iterator[Any]:
-        """Loop over the vectors of a row; yields the offset of each."""
+        """Emit a loop over the vectors of a row. Yield the offset of each."""
         with self.loop(self.chunks) as chunk:
             yield self.build.mul(chunk, integer(LANES))
 
     def each_pair(self, emit: Callable[[Any, int], None]) -> None:
-        """Loop over pairs of contexts: emit(first, 2) for each, and emit(first, 1) for the last of an odd number."""
+        """Emit a loop over pairs of contexts: emit(first, 2) for each, and emit(first, 1) for an odd last one."""
         build = self.build
         with self.loop(build.lshr(self.contexts, integer(1))) as pair:
             emit(build.mul(pair, integer(2)), 2)
@@ -151,7 +152,7 @@ class _TileCode(Code):
             emit(build.sub(self.contexts, integer(1)), 1)
 
     def dot_products(self, first: Any, count: int, use: Callable[[Any, Any], None]) -> None:
-        """Compute x_i · y_j of `count` contexts from `first` on: use(context, scores) gets a vector of them."""
+        """Compute x_i · y_j of `count` contexts, starting at `first`, and call use(context, vector of scores)."""
         build = self.build
         starts = [self.x_start(build.add(first, integer(i))) for i in range(count)]
         y_starts = self.y_starts()
@@ -179,7 +180,7 @@ class _TileCode(Code):
         self.each_pair(lambda first, count: self.dot_products(first, count, write))
 
     def add_partial_scores(self) -> None:
-        """Add up the threads' partial scores, in the order of the threads, into `gradients`."""
+        """Sum the threads' partial scores into `gradients`, in thread order."""
         build = self.build
         with self.each_score_vector() as number:
             offset = build.mul(number, integer(LANES))
@@ -193,13 +194,13 @@ class _TileCode(Code):
 
     @contextmanager
     def each_score_vector(self) -> Iterator[Any]:
-        """Loop over the vectors that hold the scores of all contexts; yields their numbers."""
+        """Emit a loop over the vectors of scores of all contexts. Yield their indices."""
         rounded = self.build.add(self.contexts, integer(CONTEXTS_PER_VECTOR - 1))
         with self.loop(self.build.udiv(rounded, integer(CONTEXTS_PER_VECTOR))) as number:
             yield number
 
     def scores_to_gradients(self) -> None:
-        """Replace scores by gradients, in place, and add to the loss. The iterations are independent: σ has a long
+        """Replace scores by gradients, in place, and add to the loss. Iterations are independent: σ has a long
         latency, but many are in flight."""
         build = self.build
         positive_n, total_n, offsets_n = (self.load_n(base) for base in (self.positive, self.total, self.offsets))
@@ -210,7 +211,7 @@ class _TileCode(Code):
         with self.each_score_vector() as number:
             offset = build.mul(number, integer(LANES))
             last = build.add(build.mul(number, integer(CONTEXTS_PER_VECTOR)), integer(CONTEXTS_PER_VECTOR - 1))
-            is_context = build.icmp_signed("<", last, self.contexts)  # the last of an odd number has no neighbor
+            is_context = build.icmp_signed("<", last, self.contexts)  # an odd last context has no partner
             zeros = ir.Constant(ir.VectorType(f32, N), [0.0] * N)
             positive, total = (
                 self.concatenate([one, build.select(is_context, one, zeros)] if CONTEXTS_PER_VECTOR == 2 else [one])
@@ -225,8 +226,8 @@ class _TileCode(Code):
         build.store(build.load(loss), losses, align=8)
 
     def update(self) -> None:
-        """Update all rows, the contexts' with the outputs from before. (If each context saw the outputs as updated by
-        the contexts before it, vectors would be worse: a point less on WordSim-353.)"""
+        """Update all rows, the contexts with the outputs before their update. (If each context saw outputs updated by
+        previous contexts, vectors would be worse, by one point on WordSim-353.)"""
         build = self.build
         updated = [cgutils.alloca_once(build, vector) for _ in range(N)]
         y_starts = self.y_starts()
@@ -240,7 +241,7 @@ class _TileCode(Code):
                 numbers = [build.add(first, integer(i)) for i in range(count)]
                 x_indices = [build.add(self.x_start(number), offset) for number in numbers]
                 xs = [self.load(self.inputs, index) for index in x_indices]
-                new = [[x, constant(0.0)] for x in xs]  # two sums each halve the chain of dependent additions
+                new = [[x, constant(0.0)] for x in xs]  # two accumulators each, to halve the dependency chain
                 for j in range(N):
                     for i in range(count):
                         index = build.add(build.mul(numbers[i], integer(N)), integer(j))
@@ -251,12 +252,12 @@ class _TileCode(Code):
                     self.store(build.fadd(*new[i]), self.inputs, x_indices[i])
 
             self.each_pair(update_contexts)
-            for j in reversed(range(N)):  # row 0 last: unused entries repeat it
+            for j in reversed(range(N)):  # row 0 last, because unused entries repeat it
                 self.store(build.load(updated[j]), self.outputs, y_indices[j])
 
 
 def _intrinsic(emit: Callable[[_TileCode], None], **arguments: Any) -> tuple[Any, Any]:
-    """The signature and the code generator of an intrinsic."""
+    """Return the signature and the code generator of an intrinsic."""
     signature = types.void(*(types.unliteral(kind) for kind in arguments.values()))
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -268,7 +269,7 @@ def _intrinsic(emit: Callable[[_TileCode], None], **arguments: Any) -> tuple[Any
 
 @intrinsic
 def train_tile(typingctx, index, embeddings, tiles, rate, scratch):
-    """Train on one tile, in place; adds its loss to scratch.losses. rate: float32."""
+    """Train on one tile, in place, and add its loss to scratch.losses. rate: float32."""
 
     def emit(code):
         code.write_scores(code.gradients, integer(0))
@@ -290,8 +291,8 @@ def score_tile_part(typingctx, index, embeddings, tiles, partial, start):
 
 @intrinsic
 def train_tile_part(typingctx, index, embeddings, tiles, rate, scratch, partial, start):
-    """Train a thread's dimensions of one tile, in place, with the sum of the threads' partial scores: those of the
-    first are partial_scores[start:]."""
+    """Train a thread's dimensions of one tile, in place, with the sums of all threads' partial scores. Those of the
+    first thread are partial_scores[start:]."""
 
     def emit(code):
         code.add_partial_scores()

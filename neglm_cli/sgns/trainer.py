@@ -30,14 +30,14 @@ from neglm_cli.sgns.training import (
     train_deterministic,
 )
 
-MIN_RATE = 1e-4  # the learning rate at the end, as a fraction of the initial one
-QUEUED = 2  # segments that wait for each thread
-ROUND, MIN_ROUND = 1 << 13, 1 << 10  # words or pairs of each rank in a round: with two ranks, and with many
+MIN_RATE = 1e-4  # minimum learning rate, as a fraction of the initial one
+QUEUED = 2  # queued segments per thread
+ROUND, MIN_ROUND = 1 << 13, 1 << 10  # words or pairs per rank in a round: with two ranks, and with many
 
 
 def round_size(ranks: int) -> int:
-    """Words or pairs that each rank trains on between two averages. Until then it does not see the others' updates: so
-    the more ranks there are, the less all of them do in a round."""
+    """Return the words or pairs that each rank trains on between two averages: fewer with more ranks, to bound the
+    updates of other ranks that it does not see yet."""
     return max(MIN_ROUND, ROUND * 4 // ranks**2)
 
 
@@ -69,14 +69,14 @@ class Trainer:
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
         self._ranks = ranks
         self._averaging = Averaging(ranks, tables, source.update_frequencies) if ranks.size > 1 else None
-        self.between_rounds = ranks.size == 1  # True while all ranks have the same progress
+        self.in_sync = ranks.size == 1  # True while all ranks have the same progress
         self._pending: deque[tuple[int, Future[Trained]]] = deque()
-        # If deterministic, the whole team trains on one segment at a time; else each thread takes its own.
+        # If deterministic, all threads train on one segment at a time; otherwise each takes its own.
         self._team = ThreadPoolExecutor(settings.threads)
         self._workers = ThreadPoolExecutor(1) if settings.deterministic else self._team
 
     def prepare(self) -> None:
-        """Load or compile the kernels, so that training can be timed without it."""
+        """Load or compile the kernels, so that timings of training exclude it."""
         for segment in self._source.segments(0, 0, self._source.length):
             segment.windows()
             break
@@ -85,8 +85,8 @@ class Trainer:
         self._train(Segment(0, lambda: empty), 0, np.float32(0))
 
     def run(self) -> Generator[Trained, None, None]:
-        """Train to the end; yields the result of each segment. Closing it early finishes the segments that threads have
-        begun, drops those that wait, and leaves `done` correct."""
+        """Train to the end. Yield the result of each segment. Closing the generator finishes segments in progress,
+        drops queued ones, and leaves `done` correct."""
         settings, length, size = self._settings, self._source.length, self._ranks.size
         try:
             while self.done < self.total:
@@ -94,23 +94,23 @@ class Trainer:
                 part = round_size(size) if size > 1 else length
                 first, stop = min(start + self._ranks.rank * part, length), min(start + size * part, length)
                 last = min(first + part, length)
-                begun = before = self.done
+                submitted = before = self.done
                 for segment in self._segments(epoch, first, last):
-                    rate = np.float32(self._rate(max(begun, self.done)))
+                    rate = np.float32(self._rate(max(submitted, self.done)))
                     task = self._workers.submit(self._train, segment, epoch, rate)
-                    # The other ranks are assumed to be as fast.
-                    begun = before - start + min(start + size * (segment.end - first), stop)
-                    self._pending.append((begun, task))
+                    # Assume that the other ranks are as fast.
+                    submitted = before - start + min(start + size * (segment.end - first), stop)
+                    self._pending.append((submitted, task))
                     while len(self._pending) > QUEUED * settings.threads:
                         yield self._finish()
-                yield from self.settle()
+                yield from self.drain()
                 if self.done == before and first < last:
-                    raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
+                    raise NeglmError("the text was truncated during training; start again when it is complete")
                 if self._averaging is not None:
                     self._averaging.after_round(last - first, self._rate(before))
-                    self.done, self.between_rounds = before - start + stop, True
+                    self.done, self.in_sync = before - start + stop, True
                     yield Trained(0.0, 0)
-                    self.between_rounds = False
+                    self.in_sync = False
             self.average()
         finally:
             self._workers.shutdown(wait=True, cancel_futures=True)
@@ -119,32 +119,32 @@ class Trainer:
                 self._finish()
 
     def _segments(self, epoch: int, first: int, last: int) -> Iterator[Segment]:
-        """Yield the segments of a round. With several ranks a round is short: all threads get an equal share."""
+        """Yield the segments of a round. With several ranks, rounds are short and split evenly among threads."""
         parts = 1 if self._ranks.size == 1 else self._settings.threads
         starts = [first + start for start in split_evenly(last - first, parts)]
         for start, stop in pairwise(starts):
             yield from self._source.segments(epoch, start, stop)
 
     def average(self) -> None:
-        """Make the tables of all ranks equal. Call it between rounds only."""
+        """Make the tables of all ranks equal. Requires `in_sync`."""
         if self._averaging is not None:
             self._averaging.average_all(self._rate(self.done))
 
     def _rate(self, done: int) -> float:
-        """The learning rate after so many words or pairs: linear decay."""
+        """Return the learning rate after `done` words or pairs: linear decay."""
         return self._settings.lr * max(MIN_RATE, 1 - done / self.total)
 
-    def settle(self) -> Iterator[Trained]:
+    def drain(self) -> Iterator[Trained]:
         """Wait for all submitted segments, so that `done` matches the tables."""
         while self._pending:
             yield self._finish()
 
     def _finish(self) -> Trained:
         end, task = self._pending[0]
-        trained = task.result()  # if interrupted here, the task still finishes and is counted later
+        trained = task.result()  # if interrupted here, the task still finishes, and is counted later
         if not math.isfinite(trained.loss):
             raise DivergedError(
-                f"the loss is no longer a number after {end:,} of {self.total:,} words: "
+                f"the loss is NaN or infinite after {end:,} of {self.total:,} words: "
                 f"a learning rate of {self._settings.lr:g} is too high; use a smaller --lr"
             )
         self.done = end

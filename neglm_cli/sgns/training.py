@@ -1,15 +1,15 @@
 """The training kernels: windows in, updated embeddings out.
 
-`train` updates rows in place; any number of threads may call it at once, without locks (Hogwild: Recht et al. 2011),
-so the result depends on their timing.
+`train` updates rows in place. Any number of threads may call it concurrently, without locks (Hogwild: Recht et al.
+2011), so the result depends on timing.
 
-`train_deterministic` gives the same bytes every time. Each thread owns some dimensions of all rows. A score needs all
-dimensions, so every thread first computes its part of the scores of a small batch of windows; after a barrier, each
-adds up the parts, in the same order, and updates its own dimensions.
+`train_deterministic` is reproducible bit for bit. Each thread owns some dimensions of all rows. A score needs all
+dimensions, so every thread first computes partial scores of a small batch of windows; after a barrier, each sums the
+partial scores, in the same order, and updates its own dimensions.
 
-Noise words would take most of the time, because their rows are anywhere in memory. So the pairs of a window share
-theirs, and a noise word is used by NOISE_USES windows, which are NOISE_STRIDE windows apart: far enough to have other
-words in them, and near enough for the row to be still in the cache.
+Noise words would take most of the time, because their rows are scattered in memory. So the pairs of a window share
+noise words, and a noise word serves NOISE_USES windows, NOISE_STRIDE windows apart: far enough for different contexts,
+and near enough for the row to be in the cache still.
 """
 
 from typing import NamedTuple
@@ -34,8 +34,8 @@ from neglm_cli.sgns.tiles import (
 from neglm_cli.simd import LANES, aligned, prefetch_row
 
 NOISE_USES, NOISE_STRIDE = 7, 16
-BATCH = 32  # windows that `train_deterministic` scores before it updates rows
-SLOTS = 3 * BATCH  # a batch that a slow thread trains on, the one that is scored, and the one that is laid out
+BATCH = 32  # windows scored by `train_deterministic` before it updates rows
+SLOTS = 3 * BATCH  # a batch that a slow thread still trains on, one being scored, and one being laid out
 SIX_BITS = 63
 
 
@@ -43,7 +43,7 @@ class Noise(NamedTuple):
     """The noise words of windows."""
 
     words: np.ndarray  # int32 (windows + (NOISE_USES-1) · NOISE_STRIDE, ·): see `draw_noise`
-    k: int  # noise words of a pair
+    k: int  # noise words per pair
     offsets: np.ndarray  # float32 (C,): added to the scores of each output
 
 
@@ -56,7 +56,7 @@ class Worker(NamedTuple):
 
 
 class TeamBuffers(NamedTuple):
-    """Buffers that the threads of `train_deterministic` share."""
+    """Buffers shared by the threads of `train_deterministic`."""
 
     arrivals: np.ndarray
     tiles: Tiles
@@ -65,12 +65,12 @@ class TeamBuffers(NamedTuple):
 
 @register_jitable
 def tiles_per_window(k):
-    """How many tiles hold a target and at least k noise words."""
+    """Return the number of tiles for a target and at least k noise words."""
     return (k + N) // N
 
 
 def allocate_tiles(slots: int, k: int, contexts: int) -> Tiles:
-    """Arrays for windows of at most so many contexts."""
+    """Allocate tiles for windows of at most `contexts` contexts."""
     tiles = tiles_per_window(k)
     positive = np.zeros((slots * tiles, N), np.float32)
     positive[::tiles, 0] = 1  # the target is the first output of a window's first tile
@@ -88,7 +88,7 @@ def allocate_scratch(contexts: int) -> Scratch:
 
 
 def allocate_team(threads: int, k: int, contexts: int) -> TeamBuffers:
-    """Buffers for so many threads, and windows of at most so many contexts."""
+    """Allocate buffers for windows of at most `contexts` contexts."""
     stride = BATCH * tiles_per_window(k) * (contexts + 1) * N
     partial = PartialScores(np.empty(2 * threads * stride, np.float32), stride, threads)
     return TeamBuffers(np.zeros(1, np.int64), allocate_tiles(SLOTS, k, contexts), partial)
@@ -98,8 +98,8 @@ def allocate_team(threads: int, k: int, contexts: int) -> TeamBuffers:
 def draw_noise(positions, table, key, k):
     """Draw noise words for each window: int32 (windows + (NOISE_USES-1) · NOISE_STRIDE, ·).
 
-    Those of window w are in row w + (NOISE_USES-1) · NOISE_STRIDE; it also uses those of the windows NOISE_STRIDE,
-    2 · NOISE_STRIDE ... before it, so the first rows belong to no window.
+    Window w draws row w + (NOISE_USES-1) · NOISE_STRIDE, and also uses the rows NOISE_STRIDE, 2 · NOISE_STRIDE, ...
+    before it; the first rows belong to no window.
     """
     words = tiles_per_window(k) * N - 1
     rows = positions.size + (NOISE_USES - 1) * NOISE_STRIDE if positions.size else 0
@@ -108,36 +108,36 @@ def draw_noise(positions, table, key, k):
         window = row - (NOISE_USES - 1) * NOISE_STRIDE
         window_key = draw(key, np.uint64(positions[max(window, 0)]))
         for i in range(drawn.shape[1]):
-            number = i if window >= 0 else (row + 1) * drawn.shape[1] + i
-            drawn[row, i] = np.int32(draw_word(table, draw(window_key, np.uint64(number))))
+            counter = i if window >= 0 else (row + 1) * drawn.shape[1] + i
+            drawn[row, i] = np.int32(draw_word(table, draw(window_key, np.uint64(counter))))
     return drawn
 
 
 @inlined
 def _fill_tiles(tiles, slot, windows, window, noise, row_size):
-    """Lay out a window in a slot: where its rows start, with each output once, and how often it counts. Its target is
-    the first output of the first tile.
+    """Lay out a window in a slot: the offsets of its rows, with distinct outputs, and their weights. The target is the
+    first output of the first tile.
 
-    There are more than k noise words, because they fill the tiles. Each has the weight k / words: the expected
-    objective is that of k noise words, with less variance.
+    Noise words fill the tiles, so there are more than k. Each has the weight k / words: the expected objective is that
+    of k noise words, with less variance.
     """
     starts = windows.starts
     x_rows, y_rows, _, total, offsets = tiles
     target = windows.targets[window]
     for i in range(starts[window], starts[window + 1]):
         x_rows[slot, i - starts[window]] = windows.contexts[i] * row_size
-    count_of_tiles, columns = tiles_per_window(noise.k), noise.words.shape[1]
-    words = count_of_tiles * N - 1
+    window_tiles, columns = tiles_per_window(noise.k), noise.words.shape[1]
+    words = window_tiles * N - 1
     weight = np.float32(noise.k / words)
-    tile = slot * count_of_tiles
-    for t in range(tile, tile + count_of_tiles):
+    tile = slot * window_tiles
+    for t in range(tile, tile + window_tiles):
         for j in range(N):
             total[t, j] = 0
     y_rows[tile, 0] = target * row_size
     offsets[tile, 0] = noise.offsets[target]
     total[tile, 0] = 1
     count = 1
-    seen = np.uint64(1) << np.uint64(target & SIX_BITS)  # most words differ in their last bits: no search
+    seen = np.uint64(1) << np.uint64(target & SIX_BITS)  # Bloom filter: most words need no search for duplicates
     row, i = window + (NOISE_USES - 1) * NOISE_STRIDE, 0
     for _ in range(words):
         word = np.int64(noise.words[row, i])
@@ -161,16 +161,16 @@ def _fill_tiles(tiles, slot, windows, window, noise, row_size):
         if i == columns:
             i = 0
             row -= NOISE_STRIDE
-    while tile < (slot + 1) * count_of_tiles:  # unused entries repeat a row, with a total of 0
+    while tile < (slot + 1) * window_tiles:  # unused entries: repeat a row, with a total of 0
         for j in range(count, N):
-            y_rows[tile, j] = y_rows[tile, 0] if count else y_rows[slot * count_of_tiles, 0]
+            y_rows[tile, j] = y_rows[tile, 0] if count else y_rows[slot * window_tiles, 0]
         tile += 1
         count = 0
 
 
 @inlined
 def _prefetch(embeddings, windows, window, noise):
-    """Prefetch the rows of a window that the windows before it may not have used."""
+    """Prefetch the rows of a window that previous windows may not have used."""
     inputs, outputs, row_size = embeddings
     chunks = row_size // LANES
     prefetch_row(outputs, windows.targets[window] * row_size, chunks)
@@ -189,46 +189,46 @@ def _sum(values):
 
 @kernel
 def train(embeddings, windows, noise, rate, tiles, scratch):
-    """Train on all windows, in place; returns the loss in nats.
+    """Train on all windows, in place. Return the loss in nats.
 
     rate: float32. tiles, scratch: buffers from `allocate_tiles` with one slot, and `allocate_scratch`.
     """
     count = windows.targets.size
-    count_of_tiles = tiles_per_window(noise.k)
+    window_tiles = tiles_per_window(noise.k)
     for window in range(count):
-        if window + 1 < count:  # the next rows are loaded while these are computed
+        if window + 1 < count:  # load the next rows while computing these
             _prefetch(embeddings, windows, window + 1, noise)
         _fill_tiles(tiles, 0, windows, window, noise, embeddings.row_size)
         contexts = windows.starts[window + 1] - windows.starts[window]
-        for tile in range(count_of_tiles):
+        for tile in range(window_tiles):
             train_tile(TileIndex(0, tile, contexts), embeddings, tiles, rate, scratch)
     return _sum(scratch.losses)
 
 
 @kernel
 def train_deterministic(embeddings, windows, noise, rate, team, scratch, worker):
-    """Like `train`, called by all threads at once, each with its own dimensions of the embeddings; returns the same
-    loss to all of them. team: shared buffers, from `allocate_team`.
+    """Train like `train`, on all threads at once, each with its own dimensions of the embeddings. Return the total
+    loss, on every thread. team: shared buffers, from `allocate_team`.
     """
     tiles, partial = team.tiles, team.partial
     row_size = embeddings.row_size
     count = windows.targets.size
-    count_of_tiles = tiles_per_window(noise.k)
+    window_tiles = tiles_per_window(noise.k)
     tile_scores = scratch.gradients.size
     batches = (count + BATCH - 1) // BATCH
     for batch in range(-1, batches):
-        # Double buffer: while one thread writes the scores of a batch, another may still read those of the last one.
+        # Double buffering: while one thread writes the scores of a batch, another may still read the previous ones.
         half = (batch & 1) * worker.threads * partial.stride
         first, last = batch * BATCH, min((batch + 1) * BATCH, count)
         for window in range(max(first, 0), last):
             slot = window % SLOTS
             contexts = windows.starts[window + 1] - windows.starts[window]
-            for tile in range(count_of_tiles):
+            for tile in range(window_tiles):
                 start = half + worker.thread * partial.stride
-                start += ((window - first) * count_of_tiles + tile) * tile_scores
-                index = TileIndex(slot, slot * count_of_tiles + tile, contexts)
+                start += ((window - first) * window_tiles + tile) * tile_scores
+                index = TileIndex(slot, slot * window_tiles + tile, contexts)
                 score_tile_part(index, embeddings, tiles, partial, start)
-        for window in range(last, min(last + BATCH, count)):  # the threads share the layout of the next batch
+        for window in range(last, min(last + BATCH, count)):  # the threads divide the layout of the next batch
             _prefetch(embeddings, windows, window, noise)
             if (window - last) * worker.threads // BATCH == worker.thread:  # adjacent windows share cache lines
                 _fill_tiles(tiles, window % SLOTS, windows, window, noise, row_size)
@@ -236,8 +236,8 @@ def train_deterministic(embeddings, windows, noise, rate, team, scratch, worker)
         for window in range(max(first, 0), last):
             slot = window % SLOTS
             contexts = windows.starts[window + 1] - windows.starts[window]
-            for tile in range(count_of_tiles):
-                start = half + ((window - first) * count_of_tiles + tile) * tile_scores
-                index = TileIndex(slot, slot * count_of_tiles + tile, contexts)
+            for tile in range(window_tiles):
+                start = half + ((window - first) * window_tiles + tile) * tile_scores
+                index = TileIndex(slot, slot * window_tiles + tile, contexts)
                 train_tile_part(index, embeddings, tiles, rate, scratch, partial, start)
     return _sum(scratch.losses)

@@ -1,6 +1,6 @@
-"""From text to windows: subsampling, and the contexts of each word that is left.
+"""From text to windows: subsampling, and the contexts of each remaining word.
 
-Words are given as rows of the tables, not as vocabulary ids: only words with vectors count. BREAK separates sentences.
+Words are rows of the tables, not vocabulary ids: only words with vectors count. BREAK separates sentences.
 Random numbers are a hash of a word's position in the corpus (see objective/random).
 """
 
@@ -10,14 +10,14 @@ from neglm_cli.kernels import kernel
 from neglm_cli.objective.random import S32, below, draw
 from neglm_cli.sgns.source import Windows
 
-NO_WORD, BREAK = -1, -2  # in place of a row: a word without a vector, and the end of a sentence
+NO_WORD, BREAK = -1, -2  # instead of a row: a word without a vector, and the end of a sentence
 ALWAYS = 2**32  # the threshold that keeps every occurrence
 
 
 def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
-    """The probability of keeping each word, times 2^32: uint64 (V,). word2vec's rule; a sample of 0 keeps all words.
+    """Return the probability of keeping each word, times 2^32: uint64 (V,). A sample of 0 keeps all words.
 
-    A word of relative frequency f is kept with probability √(t/f) + t/f, where t is `sample`.
+    As in word2vec, a word of relative frequency f is kept with probability √(t/f) + t/f, where t is `sample`.
     """
     if sample == 0:
         return np.full(len(counts), ALWAYS, np.uint64)
@@ -27,12 +27,12 @@ def keep_thresholds(counts: np.ndarray, sample: float) -> np.ndarray:
 
 @kernel
 def subsample(ids, row_of, keep, key, first, words, positions):
-    """Drop words without vectors, and frequent words at random; returns how many are left.
+    """Drop words without vectors, and frequent words at random. Return the number of remaining words.
 
-    ids: int32, part of the corpus, from position `first` on.
+    ids: int32, part of the corpus, starting at position `first`.
     row_of: int32 (V,), the row of each id, NO_WORD or BREAK.
     keep: uint64, by row: see `keep_thresholds`. A BREAK is always kept.
-    words, positions: receive the rows of the words that are left, and their positions in the corpus.
+    words, positions: outputs, the rows of the remaining words and their positions in the corpus.
     """
     count = 0
     for i in range(ids.size):
@@ -53,8 +53,8 @@ def find_windows(
 ) -> Windows:  # fmt: skip
     """Find the windows of words[begin:end].
 
-    words, positions: see `subsample`; words outside of begin and end are contexts only. A window extends 1 to `window`
-    words to either side, uniformly distributed, but not beyond a BREAK. Windows without contexts are left out.
+    words, positions: see `subsample`; words outside begin and end are contexts only. A window extends 1 to `window`
+    words to either side, uniformly distributed, but not past a BREAK. Windows without contexts are omitted.
     """
     count = end - begin
     found = Windows(
@@ -67,7 +67,7 @@ def find_windows(
 
 @kernel
 def _find_windows(words, positions, begin, end, window, key, found):
-    """Write the windows to `found`; returns the numbers of windows and contexts."""
+    """Write the windows to `found`. Return the number of windows and of contexts."""
     starts, contexts, targets, target_positions = found
     count = size = 0
     starts[0] = 0

@@ -1,25 +1,20 @@
 """Counting bigrams of ids, exactly and in bounded memory.
 
-A pair of ids is a 64-bit key. Each chunk of text gives a sorted run of keys and counts. Runs of similar size are merged
-as they come; when they exceed the memory limit, they are spilled to disk as one run.
+A pair of ids is a 64-bit key. Each chunk of text yields a sorted run of keys and counts. Runs of similar size are
+merged as they arrive; when they exceed the memory limit, they are spilled to disk as one run.
 """
 
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from neglm_cli.kernels import kernel
-from neglm_cli.text.sorted_runs import disk_full_error
+from neglm_cli.text.spill import SpilledArrays
 
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
-PARTS = {"keys": np.uint64, "counts": np.int64}
 PAIR_SIZE = 16  # bytes
 MERGE_FACTOR = 3  # peak memory of a merge, relative to the size of the runs
 
@@ -47,18 +42,18 @@ class PairCounts:
 
 
 @kernel
-def bigram_keys(ids, before, keys):
-    """Write the keys of all bigrams and return their number. before: the id preceding the first one.
+def bigram_keys(ids, previous, keys):
+    """Write the keys of all bigrams. Return their number. previous: the id before the first.
 
     Negative ids are not part of any bigram.
     """
     found = 0
     for i in range(ids.size):
         here = ids[i]
-        if before >= 0 and here >= 0:
-            keys[found] = np.uint64(before) << HALF | np.uint64(here)
+        if previous >= 0 and here >= 0:
+            keys[found] = np.uint64(previous) << HALF | np.uint64(here)
             found += 1
-        before = here
+        previous = here
     return found
 
 
@@ -98,10 +93,10 @@ def merge_sorted(keys, counts, more_keys, more_counts, out_keys, out_counts):
     return merged
 
 
-def count_bigrams(ids: np.ndarray, before: int) -> PairCounts:
-    """Count the bigrams of these ids. before: the id preceding the first one."""
+def count_bigrams(ids: np.ndarray, previous: int) -> PairCounts:
+    """Count the bigrams of these ids. previous: the id before the first."""
     keys = np.empty(len(ids), np.uint64)
-    keys = keys[: bigram_keys(ids, before, keys)]
+    keys = keys[: bigram_keys(ids, previous, keys)]
     keys.sort()
     run = PairCounts(keys, np.empty(len(keys), np.int64))
     distinct = count_sorted(run.keys, run.counts)
@@ -124,13 +119,12 @@ def _merge(run: PairCounts, other: PairCounts) -> PairCounts:
 
 
 class BigramCounter:
-    """Counts of pairs, in memory or, above the memory limit, in a temporary directory (see TMPDIR)."""
+    """Counts of pairs, in memory or, above the memory limit, on disk."""
 
     def __init__(self, memory: int) -> None:
         self._capacity = memory // (MERGE_FACTOR * PAIR_SIZE)  # pairs
         self._runs: list[PairCounts] = []  # each at least twice as long as the next
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._files: list[BinaryIO] = []
+        self._on_disk = SpilledArrays(np.uint64, np.int64)
         self._bounds = [0]  # bounds of the runs on disk
 
     @property
@@ -146,50 +140,28 @@ class BigramCounter:
             self._spill()
 
     def all(self) -> Iterator[PairCounts]:
-        """Yield all distinct pairs by ascending key, in runs that fit into the memory."""
+        """Yield all distinct pairs by ascending key, in runs within the memory limit."""
         return _merge_by_key_range([*self._runs, *self._mapped()], self._capacity)
 
     def close(self) -> None:
-        for file in self._files:
-            with suppress(OSError):  # the files are deleted anyway
-                file.close()
-        if self._directory is not None:
-            self._directory.cleanup()
+        self._on_disk.close()
 
     def _spill(self) -> None:
         run = merge_all(self._runs)
         self._runs = []
-        try:
-            if self._directory is None:
-                self._directory = tempfile.TemporaryDirectory(prefix="neglm-")
-                self._files = _create(self._directory.name)
-            for file, array in zip(self._files, (run.keys, run.counts), strict=True):
-                file.write(array.data)
-        except OSError as error:
-            raise disk_full_error(error) from error
+        self._on_disk.append(run.keys, run.counts)
         self._bounds.append(self._bounds[-1] + len(run))
 
     def _mapped(self) -> list[PairCounts]:
         """Return the runs on disk, memory-mapped."""
-        if self._directory is None:
+        if not self.spilled:
             return []
-        try:
-            for file in self._files:
-                file.flush()
-        except OSError as error:
-            raise disk_full_error(error) from error
-        # Mode "c" and a plain array give kernels the same type as arrays in memory.
-        maps = [np.memmap(Path(self._directory.name, part), dtype, "c") for part, dtype in PARTS.items()]
-        on_disk = PairCounts(*map(np.asarray, maps))
+        on_disk = PairCounts(*self._on_disk.mapped())
         return [on_disk[begin:end] for begin, end in pairwise(self._bounds)]
 
 
-def _create(directory: str) -> list[BinaryIO]:
-    return [open(Path(directory, part), "wb") for part in PARTS]
-
-
 def _merge_by_key_range(runs: list[PairCounts], capacity: int) -> Iterator[PairCounts]:
-    """Merge runs by key ranges, splitting ranges that exceed the capacity in halves."""
+    """Merge runs by key range, halving ranges that exceed the capacity."""
     longest = max(map(len, runs), default=0)
     if sum(map(len, runs)) <= capacity or longest < 2:
         yield merge_all(runs)

@@ -79,7 +79,7 @@ def bit_count(typingctx, mask):
 
 @intrinsic
 def folded_product(typingctx, a, b):
-    """Multiply to 128 bits and xor the two halves: each bit depends on all bits of both numbers."""
+    """Multiply to 128 bits and XOR the two halves: each bit depends on all bits of both factors."""
     signature = types.uint64(types.uint64, types.uint64)
 
     def codegen(context, builder, signature, args):

@@ -19,7 +19,7 @@ def big_endian(word):
 
 @inlined
 def compare(word_bytes, i, i_length, j, j_length):
-    """Compare the words at i and j: negative, zero or positive if the first is less than, equal to or greater."""
+    """Compare the words at i and j. Return a negative, zero or positive value, like C's memcmp."""
     common = min(i_length, j_length)
     step = 0
     while step + 8 <= common:
@@ -106,7 +106,7 @@ def gather_words(order, offsets, word_bytes, new_offsets, new_word_bytes):
     new_offsets[0] = 0
     for i in range(order.size):
         start, stop = offsets[order[i]], offsets[order[i] + 1]
-        for at in range(start, stop):  # assigning a slice would compile for two seconds
+        for at in range(start, stop):  # slice assignment takes two seconds to compile
             new_word_bytes[end] = word_bytes[at]
             end += 1
         new_offsets[i + 1] = end

@@ -47,12 +47,12 @@ def copies(directory: Path) -> list[Copy]:
 
 
 def mark_used(path: Path) -> None:
-    with suppress(OSError):  # another user's cache, which this process cannot clean, either
+    with suppress(OSError):  # another user's cache
         os.utime(path)
 
 
 def evict(directory: Path, limit: int, keep: Path) -> list[Copy]:
-    """Remove the least recently used copies until the rest fits the limit, except `keep` and copies in use.
+    """Remove the least recently used copies until the rest fit the limit, except `keep` and copies in use.
 
     Return the removed copies."""
     remove_stale(directory, INCOMPLETE)

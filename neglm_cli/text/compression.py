@@ -1,6 +1,6 @@
 """Compressed files: recognized by magic bytes, decompressed as streams in bounded memory.
 
-A file declares the memory that its decoder needs, as a window (zstd) or dictionary (xz) of up to 4 GB. The limit is
+A file declares the memory its decoder needs, as a window (zstd) or dictionary (xz) of up to 4 GB. The limit is
 that of the zstd command, 128 MB; xz -9 has 64 MB, bzip2 and gzip less than 1 MB.
 """
 
@@ -22,8 +22,8 @@ else:
 WINDOW_LOG = 27
 WINDOW = 1 << WINDOW_LOG  # bytes
 XZ_MAGIC = b"\xfd7zXZ\x00"
-XZ_OVERHEAD = 1 << 20  # bytes that liblzma needs in addition to its dictionary, at most
-XZ_INPUT = 1 << 13  # bytes per read: unused ones are copied at the end of each stream
+XZ_OVERHEAD = 1 << 20  # bytes liblzma needs beyond its dictionary, at most
+XZ_INPUT = 1 << 13  # bytes per read; unused ones are copied at the end of each stream
 BROKEN = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError)
 
 

@@ -1,4 +1,4 @@
-"""A corpus: one or more files read as one text, sharded over ranks, with a record of what was read."""
+"""A corpus: one or more files read as one text, sharded over ranks, and their fingerprints."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from neglm_cli.text.source import Block, Chunk, Source, open_source
 
 @dataclass(frozen=True)
 class Corpus:
-    """Files that are read one after the other as one text."""
+    """Files read in sequence as one text."""
 
     sources: tuple[Source, ...]
 
@@ -64,7 +64,7 @@ def _shards(sources: Sequence[Source], size: int) -> list[Iterator[Chunk]]:
 
 
 class FileFingerprints:
-    """Sizes and fingerprints of a corpus's files, from the blocks that are read of them in order."""
+    """Sizes and fingerprints of a corpus's files, updated with each block read."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -104,5 +104,5 @@ def open_corpus(paths: Sequence[str], labels: Mapping[str, str] = MappingProxyTy
     if corpus.size == 0:
         raise NeglmError(empty(corpus.name))
     if sum(source.path == STANDARD_STREAM for source in corpus.sources) > 1:
-        raise NeglmError("standard input (-) can be read only once: name it once")
+        raise NeglmError("standard input (-) can be read only once; list it once")
     return corpus

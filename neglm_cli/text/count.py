@@ -1,6 +1,6 @@
 """Word counting, on several threads and in bounded memory.
 
-Each thread counts into a table of its own, small enough for the CPU cache; a full one is merged into the shared table.
+Each thread counts into its own table, small enough for the CPU cache; full tables are merged into the shared one.
 When the shared table exceeds its memory limit, it is spilled to disk as a sorted run.
 
 Each rank counts a shard of the corpus. An alltoall then gives each rank the total counts of its words, chosen by hash.
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]  # called with the number of bytes read since t
 class Counts:
     """Word counts of a corpus: entry e is the word word_bytes[offsets[e]:offsets[e+1]].
 
-    `<unk>` and `<eos>` always have an entry, with the number of times they are written in the text: usually 0.
+    `<unk>` and `<eos>` always have an entry, with the number of literal occurrences in the text: usually 0.
     """
 
     offsets: np.ndarray  # int64 (E+1,)
@@ -126,7 +126,7 @@ def counting(
             files.allgather(ranks)
             tokens, lines = (sum(numbers) for numbers in zip(*ranks.allgather((tokens, lines)), strict=True))
         if tokens == 0:
-            raise NeglmError(f"{corpus.name} has no words: it is empty, or there is nothing but white space in it")
+            raise NeglmError(f"{corpus.name} has no words: it is empty or contains only whitespace")
         counter.finish()
         table, all_runs = counter.shared, runs
         if ranks.size > 1:

@@ -3,7 +3,7 @@
 Trainers see only `EncodedCorpus`: its length, and cursors that start at any position. Lines end with the id of `<eos>`.
 
 The ids are usually a memory-mapped copy in a cache directory. It is reused only for the same corpus and vocabulary,
-after its checksum was verified; a damaged copy is written again. Without a cache directory, plain files are encoded on
+after its checksum was verified; a damaged copy is rebuilt. Without a cache directory, plain files are encoded on
 the fly by each cursor; pipes and compressed files, which are not seekable, get a temporary copy.
 """
 
@@ -31,9 +31,9 @@ from neglm_cli.text.word_index import WordIndex
 
 KIND = "encoded corpus"
 ID_SIZE = 4  # bytes
-TEXT_RANGE = 64 << 10  # bytes that a text cursor encodes at a time
+TEXT_RANGE = 64 << 10  # bytes a text cursor encodes at a time
 
-Announce = Callable[[str], None]  # prints a note
+Announce = Callable[[str], None]  # prints a message
 
 
 class Cursor(Protocol):
@@ -115,7 +115,7 @@ class MappedCorpus:
         ids = np.array(self._ids[start:stop])
         # The checksum detects damage, not malice, and kernels don't check ids.
         if len(ids) and (ids.min() < 0 or ids.max() >= self._vocabulary_size):
-            raise NeglmError(f"{self._path} is damaged: it has ids that are no words; delete it, and it is made again")
+            raise NeglmError(f"{self._path} is damaged: it contains invalid word ids; delete it to rebuild it")
         return ids
 
 
@@ -140,13 +140,13 @@ def _cached(
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NeglmError(
-                f"cannot make the cache directory {cache}: {error.strerror}; name another, or use none"
+                f"cannot create the cache directory {cache}: {error.strerror}; use another one, or none"
             ) from error
         _write_copy(corpus, vocabulary, encoder, threads, path, announce)
         _, ids = container.map_tensor(path, KIND)
         if removed := evict(cache, limit, keep=path):
             announce(
-                f"removed {len(removed)} encoded copies that were not used for long, {sum(c.size for c in removed):,} "
+                f"removed {len(removed)} least recently used encoded copies, {sum(c.size for c in removed):,} "
                 f"bytes: {LIMIT_VARIABLE} is {limit:,}"
             )
     mark_used(path)
@@ -162,10 +162,10 @@ def _open_copy(
     try:
         fields, ids = container.map_tensor(path, KIND)
     except NeglmError as error:
-        announce(f"{str(error).removesuffix('; make it again')}: this encoded copy is made again")
+        announce(f"{str(error).removesuffix('; make it again')}; rebuilding this encoded copy")
         return None
     if not _is_up_to_date(fields, corpus, vocabulary, threads):
-        announce("the corpus or the vocabulary has changed: its encoded copy is made again")
+        announce("the corpus or the vocabulary has changed; rebuilding the encoded copy")
         return None
     announce(f"using the encoded copy {path} ({ids.nbytes:,} bytes)")
     return ids
@@ -241,14 +241,14 @@ def _stored_files(files: FileFingerprints, copy: Path) -> list[dict[str, Any]]:
 def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: Announce) -> None:
     """Announce the size of the copy, estimated from the first block. Raise if the disk is too small."""
     if corpus.size is None or not read:
-        announce(f"writing an encoded copy to {path.parent} ({ID_SIZE} bytes a word)")
+        announce(f"writing an encoded copy to {path.parent} ({ID_SIZE} bytes per word)")
         return
     estimate = int(corpus.size / read * words * ID_SIZE)
     free = shutil.disk_usage(path.parent).free
     if estimate > free:
         raise NeglmError(
-            f"an encoded copy of the corpus takes about {estimate:,} bytes and {path.parent} has {free:,} left: "
-            "name another cache directory, or use none"
+            f"an encoded copy of the corpus takes about {estimate:,} bytes, but {path.parent} has {free:,} free; "
+            "use another cache directory, or none"
         )
     announce(f"writing an encoded copy of about {estimate:,} bytes to {path.parent}")
 
@@ -257,7 +257,7 @@ def _announce_size(corpus: Corpus, read: int, words: int, path: Path, announce: 
 
 
 class TextCorpus:
-    """Ids encoded from the text whenever they are read; only the number of ids in each range is kept."""
+    """Ids encoded from text on each read; only the number of ids in each range is stored."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, threads: int) -> None:
         self._encoder = encoder

@@ -1,6 +1,6 @@
 """Reading pairs: lines of `x TAB y`, or `x TAB y TAB count`.
 
-x and y may contain any byte except tab and newline. Counts of equal pairs are added up.
+x and y may contain any byte except tab and newline. Counts of equal pairs are summed.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,17 @@ from neglm_cli.text.tokens import padded
 TAB, NEWLINE, RETURN, ZERO, NINE = (np.uint8(ord(char)) for char in "\t\n\r09")
 MAX_COUNT = 2**63 - 1
 BATCH_LINES = 1 << 14  # lines split per call
-MIN_CELLS = 1 << 22  # cells collected before duplicates are added up
+MIN_CELLS = 1 << 22  # cells collected before duplicates are summed
 
-GOOD, NO_TAB, TOO_MANY_FIELDS, EMPTY, NO_COUNT, TOO_LARGE, TOO_LARGE_A_SUM = range(7)
-WRONG = {
-    NO_TAB: "there is no tab: write x, a tab and y, and if you like another tab and a count",
-    TOO_MANY_FIELDS: "there are more than three fields: write x, a tab and y, and if you like another tab and a count",
-    EMPTY: "the x or the y is empty: both sides of a pair need at least one byte",
-    NO_COUNT: "the third field is not a count: write an integer of at least 1, in digits",
-    TOO_LARGE: f"the count is too large: it may be at most {MAX_COUNT:,}",
-    TOO_LARGE_A_SUM: f"the counts up to here add up to more than {MAX_COUNT:,}: divide them all by some number",
+OK, NO_TAB, TOO_MANY_FIELDS, EMPTY, BAD_COUNT, TOO_LARGE, TOTAL_TOO_LARGE = range(7)
+EXPECTED = "expected x, a tab and y, optionally followed by a tab and a count"
+ERRORS = {
+    NO_TAB: f"there is no tab: {EXPECTED}",
+    TOO_MANY_FIELDS: f"there are more than three fields: {EXPECTED}",
+    EMPTY: "x or y is empty: both need at least one byte",
+    BAD_COUNT: "the third field is not a count: expected a positive integer, in digits",
+    TOO_LARGE: f"the count is too large: the maximum is {MAX_COUNT:,}",
+    TOTAL_TOO_LARGE: f"the counts up to this line add up to more than {MAX_COUNT:,}: scale them down",
 }
 
 
@@ -48,7 +49,7 @@ class PairSpans(NamedTuple):
 def split_pairs(text, begin, end, total, spans):
     """Split the lines of text[begin:end], which ends with a newline, until it ends or the arrays are full.
 
-    Return the number of pairs and of lines, the position to continue at, the sum of `total` and all counts, and GOOD or
+    Return the number of pairs and of lines, the position to continue at, the sum of `total` and all counts, and OK or
     the error code of the next line.
     """
     x_starts, x_ends, y_starts, y_ends, counts = spans
@@ -77,11 +78,11 @@ def split_pairs(text, begin, end, total, spans):
                 return pairs, lines, begin, total, EMPTY
             count = 1
             if tabs == 2:
-                count, wrong = parse_count(text, second_tab + 1, stop)
-                if wrong != GOOD:
-                    return pairs, lines, begin, total, wrong
+                count, status = parse_count(text, second_tab + 1, stop)
+                if status != OK:
+                    return pairs, lines, begin, total, status
             if count > MAX_COUNT - total:
-                return pairs, lines, begin, total, TOO_LARGE_A_SUM
+                return pairs, lines, begin, total, TOTAL_TOO_LARGE
             total += count
             x_starts[pairs], x_ends[pairs] = begin, first_tab
             y_starts[pairs], y_ends[pairs] = first_tab + 1, y_end
@@ -89,17 +90,17 @@ def split_pairs(text, begin, end, total, spans):
             pairs += 1
         lines += 1
         begin = next_line
-    return pairs, lines, begin, total, GOOD
+    return pairs, lines, begin, total, OK
 
 
 @inlined
 def parse_count(text, begin, end):
-    """Parse the count text[begin:end]. Return it and GOOD, or 0 and an error code."""
+    """Parse the count text[begin:end]. Return it and OK, or 0 and an error code."""
     count = np.int64(0)
     too_large = False
     for i in range(begin, end):
         if text[i] < ZERO or text[i] > NINE:
-            return 0, NO_COUNT
+            return 0, BAD_COUNT
         digit = np.int64(text[i] - ZERO)
         if count > (MAX_COUNT - digit) // 10:
             too_large = True
@@ -107,7 +108,7 @@ def parse_count(text, begin, end):
             count = 10 * count + digit
     if too_large:
         return 0, TOO_LARGE
-    return count, (GOOD if count else NO_COUNT)
+    return count, (OK if count else BAD_COUNT)
 
 
 @kernel
@@ -120,7 +121,7 @@ def after_last_newline(text):
 
 
 class _Cells:
-    """Cells of a sparse matrix. Duplicates are added up now and then: memory is bounded by the distinct ones."""
+    """Cells of a sparse matrix. Duplicates are summed periodically, so that memory grows with the distinct cells."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[np.ndarray, np.ndarray]] = []
@@ -164,10 +165,10 @@ class _Reader:
     def _read_lines(self, text: np.ndarray) -> None:
         begin, end = 0, len(text) - len(padded(b""))
         while begin < end:
-            pairs, lines, begin, self.total, wrong = split_pairs(text, begin, end, self.total, self._spans)
+            pairs, lines, begin, self.total, status = split_pairs(text, begin, end, self.total, self._spans)
             self.lines += lines
-            if wrong != GOOD:
-                raise NeglmError(f"{self.name}, line {self.lines + 1}: {WRONG[wrong]}")
+            if status != OK:
+                raise NeglmError(f"{self.name}, line {self.lines + 1}: {ERRORS[status]}")
             x_starts, x_ends, y_starts, y_ends, counts = (span[:pairs] for span in self._spans)
             rows = self.x.add_spans(text, x_starts, x_ends, counts)
             columns = self.y.add_spans(text, y_starts, y_ends, counts)
@@ -175,12 +176,12 @@ class _Reader:
 
 
 def read_pairs(path: str, progress: Callable[[int], None] = no_progress) -> Pairs:
-    """Read the pairs of a file, plain or compressed, or of standard input (`-`)."""
+    """Read pairs from a file, plain or compressed, or from standard input (`-`)."""
     return pairs_of(open_corpus([path]), progress)
 
 
 def pairs_of(corpus: Corpus, progress: Callable[[int], None] = no_progress) -> Pairs:
-    """Read the pairs of an open corpus. progress: called with the number of bytes read since the last call."""
+    """Read pairs from an open corpus. progress: called with the number of bytes read since the last call."""
     reader = _Reader(corpus.name)
     files = FileFingerprints(corpus)
 
@@ -192,7 +193,7 @@ def pairs_of(corpus: Corpus, progress: Callable[[int], None] = no_progress) -> P
         files.add(block)
         progress(block.read)
     if not reader.total:
-        raise NeglmError(f"{corpus.name} has no pairs: write lines of x, a tab and y")
+        raise NeglmError(f"{corpus.name} has no pairs: expected lines of x, a tab and y")
     words, row_ids = ranked(reader.x.offsets, reader.x.counts, reader.x.word_bytes)
     contexts, column_ids = ranked(reader.y.offsets, reader.y.counts, reader.y.word_bytes)
     keys, counts = reader.cells.sums()

@@ -13,8 +13,8 @@ from neglm_cli.text.word_index import WordIndex
 class Pairs:
     """A sparse co-occurrence matrix in COO format. Cell i is (words[rows[i]], contexts[columns[i]]).
 
-    Cells are distinct and sorted by row, then by column; the constructor sorts them and adds up duplicates.
-    Words and contexts may occur in no cell, if they come from vectors that were trained on more pairs.
+    Cells are distinct and sorted by row, then by column; the constructor sorts them and sums duplicates.
+    Some words and contexts may have no cell, if they come from vectors trained on more pairs.
     """
 
     def __init__(

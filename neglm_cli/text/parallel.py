@@ -20,7 +20,7 @@ def usable_cores() -> int:
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Map a function on threads, which start at once. Results come in order, only a few items ahead of their use."""
+    """Map a function over items on threads, which start at once. Yield results in order, a few items ahead of use."""
     remaining = iter(items)
     pool = ThreadPoolExecutor(threads)
     pending = deque(pool.submit(function, item) for item in islice(remaining, 4 * threads))
@@ -38,7 +38,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threa
 
 
 def read_ahead(items: Iterator[Item], queued: int) -> Iterator[Item]:
-    """Yield the same items, produced by a background thread that runs up to `queued` items ahead."""
+    """Yield items produced by a background thread, which runs up to `queued` items ahead."""
     ready: queue.Queue[Item | BaseException | None] = queue.Queue(queued)
     abandoned = threading.Event()
 

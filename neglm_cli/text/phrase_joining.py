@@ -1,4 +1,4 @@
-"""Joining bigrams to phrases: greedily, from left to right, in a stream of ids that comes in chunks.
+"""Joining bigrams into phrases: greedily, from left to right, in a chunked stream of ids.
 
 The stream has an id for every word and every phrase, UNKNOWN_WORD for words that are in no phrase, and LINE_END; the
 latter two are never joined.
@@ -20,42 +20,42 @@ FREE = -1  # an empty slot
 
 
 @inlined
-def find_pair(key, seed, keys, numbers):
+def find_pair(key, seed, keys, indices):
     """Return the slot of a pair, or the free slot to insert it at. Open addressing; the size is a power of two."""
     mask = np.uint64(keys.size - 1)
     slot = folded_product(key ^ seed[0], seed[1]) & mask
-    while numbers[slot] != FREE and keys[slot] != key:
+    while indices[slot] != FREE and keys[slot] != key:
         slot = (slot + ONE) & mask
     return slot
 
 
 @kernel
-def insert_pairs(pair_keys, seed, keys, numbers):
-    """Insert distinct pairs; numbers[slot] becomes the index of the pair in that slot."""
+def insert_pairs(pair_keys, seed, keys, indices):
+    """Insert distinct pairs, and set indices[slot] to the index of the pair in that slot."""
     for i in range(pair_keys.size):
-        slot = find_pair(pair_keys[i], seed, keys, numbers)
+        slot = find_pair(pair_keys[i], seed, keys, indices)
         keys[slot] = pair_keys[i]
-        numbers[slot] = i
+        indices[slot] = i
 
 
 @kernel
-def join_pairs(ids, held, table, joined_ids, times, out):
-    """Replace each pair in the table by its id in joined_ids (P,), and count the replacements in times (P,).
+def join_pairs(ids, held, table, joined_ids, join_counts, out):
+    """Replace each pair in the table by its id in joined_ids (P,), and count replacements in join_counts (P,).
 
-    The last id is held back, because it may be joined with the first of the next chunk. held: the id held back from the
+    The last id is held back, because it may join with the first of the next chunk. held: the id held back from the
     previous chunk. Return the number of ids written, and the id held back.
     """
-    seed, keys, numbers = table
+    seed, keys, indices = table
     length = 0
     for i in range(ids.size):
         here = ids[i]
         if held >= 0:
             number = FREE
             if here >= 0:
-                number = numbers[find_pair(np.uint64(held) << HALF | np.uint64(here), seed, keys, numbers)]
+                number = indices[find_pair(np.uint64(held) << HALF | np.uint64(here), seed, keys, indices)]
             if number != FREE:
                 out[length] = joined_ids[number]
-                times[number] += 1
+                join_counts[number] += 1
                 length += 1
                 held = NOTHING
                 continue
@@ -117,7 +117,7 @@ class PhrasePairs:
 
     pairs: PairCounts
     joined_ids: np.ndarray  # int32 (P,): the id of each joined pair
-    table: tuple[Seed, np.ndarray, np.ndarray]  # hash table: its seed, keys uint64 (S,), pair numbers int32 (S,)
+    table: tuple[Seed, np.ndarray, np.ndarray]  # hash table: seed, keys uint64 (S,), pair indices int32 (S,)
 
     @staticmethod
     def of(pairs: PairCounts, joined_ids: np.ndarray) -> "PhrasePairs":
@@ -133,12 +133,13 @@ class PhraseJoiner:
     def __init__(self, pairs: PhrasePairs) -> None:
         self._pairs = pairs
         self._held = NOTHING
-        self.times = np.zeros(len(pairs.pairs), np.int64)  # replacements of each pair
+        self.join_counts = np.zeros(len(pairs.pairs), np.int64)  # (P,)
 
     def join(self, ids: np.ndarray) -> np.ndarray:
         """Return the ids of a chunk after joining, except the last one if it may be joined with the next chunk."""
         out = np.empty(len(ids) + 1, np.int32)
-        length, self._held = join_pairs(ids, self._held, self._pairs.table, self._pairs.joined_ids, self.times, out)
+        pairs = self._pairs
+        length, self._held = join_pairs(ids, self._held, pairs.table, pairs.joined_ids, self.join_counts, out)
         return out[:length]
 
 
@@ -150,7 +151,7 @@ def joined_words(ids: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 class PhraseWriter:
-    """Writes blocks of a text with its phrases joined; other bytes stay unchanged."""
+    """Writes blocks of a text with its phrases joined; all other bytes are unchanged."""
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = np.frombuffer(delimiter, np.uint8).copy()

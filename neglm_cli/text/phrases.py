@@ -1,11 +1,11 @@
-"""Phrases: bigrams that occur more often than the frequencies of their words explain.
+"""Phrases: bigrams more frequent than their words' frequencies predict.
 
-Several passes over a text: each counts the bigrams of words and of phrases from previous passes, and joins those with a
-high score. Every pass reads the text again; only counts are kept in memory.
+Each pass over the text counts bigrams, of words and of phrases from previous passes, and joins those with a
+high score. Every pass rereads the text; only counts are kept in memory.
 
     pmi(a, b) = log p(a,b) / (p(a) p(b))        npmi(a, b) = pmi(a, b) / -log p(a,b)
 
-with p(a,b) = count(a b) / N and p(a) = count(a) / N, N the number of words, where a phrase counts as one.
+with p(a,b) = count(a b) / N and p(a) = count(a) / N, where N is the number of words; a phrase counts as one.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ def pmi(pairs: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, total: int) 
 
 
 def npmi(pairs: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, total: int) -> np.ndarray:
-    """Return the normalized PMI, from -1 to 1: 1 for words that occur only together, whatever their frequency."""
+    """Return the normalized PMI, from -1 to 1: 1 for words that only occur together, at any frequency."""
     return pmi(pairs, firsts, seconds, total) / np.log(total / pairs)
 
 
@@ -61,7 +61,7 @@ class Rule:
 @dataclass(frozen=True)
 class Phrase:
     words: bytes  # separated by blanks
-    count: int  # occurrences of its two parts side by side
+    count: int  # adjacent occurrences of its two parts
     score: float
     found_in: int  # number of the pass
 
@@ -141,7 +141,7 @@ class Phrases:
         """Count each pair joined by the last pass as one word."""
         if len(self.joined) == len(self._passes):
             return
-        pairs, times = self._passes[-1], stream.joiners[-1].times
+        pairs, times = self._passes[-1], stream.joiners[-1].join_counts
         np.subtract.at(self._counts, pairs.pairs.firsts, times)
         np.subtract.at(self._counts, pairs.pairs.seconds, times)
         np.add.at(self._counts, pairs.joined_ids, times)
@@ -201,7 +201,7 @@ class _Stream:
             self._progress(block.read)
             yield block, words, ids
         if files.records() != self._files:
-            raise NeglmError(f"{self._corpus.name} has changed while it was read: start again when it is complete")
+            raise NeglmError(f"{self._corpus.name} changed while it was being read; run again once it is complete")
 
 
 def _count(chunk: tuple[np.ndarray, int]) -> PairCounts:

@@ -49,10 +49,10 @@ def _directory(home: str) -> str:
 def reopen(files: Sequence[dict[str, Any]], home: str, threads: int, what: str = "corpus") -> Corpus:
     """Open the corpus that `home` (e.g. a vocabulary) was made from. Raise if it is missing or has changed."""
     if not files:
-        raise NeglmError(f"{home} remembers no {what}: name one")
+        raise NeglmError(f"{home} has no record of its {what}; name one")
     for file in files:
         if file["path"] is None:
-            raise NeglmError(f"the {what} of {home} was a pipe, which cannot be read again: name a {what}")
+            raise NeglmError(f"the {what} of {home} was a pipe, which cannot be read again; name a {what}")
         state = corpus_state(file)
         if state != "there":
             raise _changed_error(file["path"], state, home, what)
@@ -64,7 +64,7 @@ def reopen(files: Sequence[dict[str, Any]], home: str, threads: int, what: str =
 
 
 def recorded_paths(home: str) -> list[str]:
-    """Return the paths of the texts that the file `home` was made from or validated on; none if it is not ours.
+    """Return the paths of the texts that the file `home` was made from or validated on; none if it is not a neglm file.
 
     Reads only the header, without verifying the file."""
     try:
@@ -78,9 +78,9 @@ def recorded_paths(home: str) -> list[str]:
 
 
 def corpus_state(file: dict[str, Any]) -> str:
-    """Return `there`, `gone` or `changed`, judging by the file's size, without reading it.
+    """Return `there`, `gone` or `changed`, judging by the file's size without reading it.
 
-    Only regular files are `there`: reading a device or pipe named in an untrusted file might never end."""
+    Only regular files are `there`: reading a device or pipe named in an untrusted file might never return."""
     try:
         status = os.stat(file["path"])
         return "there" if stat.S_ISREG(status.st_mode) and status.st_size == file["size"] else "changed"
@@ -89,7 +89,8 @@ def corpus_state(file: dict[str, Any]) -> str:
 
 
 def _changed_error(path: str, state: str, home: str, what: str) -> NeglmError:
-    return NeglmError(f"{path}, the {what} of {home}, has {state}: name a {what}, or make {home} again")
+    fate = "is missing" if state == "gone" else "has changed"
+    return NeglmError(f"{path}, the {what} of {home}, {fate}; name a {what}, or make {home} again")
 
 
 def sample(source: Source) -> str:

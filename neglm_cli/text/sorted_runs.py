@@ -1,24 +1,19 @@
 """External sorting of word counts: sorted runs on disk, merged into one.
 
-The runs are concatenated in three files (word_bytes, offsets, counts), each run sorted by its words' bytes. The merge
-reads them once, sequentially, through memory maps, and writes three new files, so that it needs constant memory.
+The runs are concatenated in three arrays (word_bytes, offsets, counts), each run sorted by its words' bytes. The merge
+reads them once, sequentially, through memory maps, and writes three new arrays, so that it needs constant memory.
 """
 
-import os
-import tempfile
-from contextlib import suppress
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bits import PADDING
 from neglm_cli.text.byte_order import compare, gather_words, sort_by_bytes
+from neglm_cli.text.spill import SpilledArrays
 from neglm_cli.text.table import WordArrays, WordTable
 
-PARTS = ("word_bytes", "offsets", "counts")
 MERGE_WORDS = 1 << 16  # words per write of the merge
 MERGE_BYTES = 1 << 20
 
@@ -82,20 +77,11 @@ def merge_runs(heap, size, cursors, bounds, runs, output):
     return size, words, end
 
 
-def disk_full_error(error: OSError) -> NeglmError:
-    """Return the error for counts that exceed memory and the temporary directory."""
-    return NeglmError(
-        f"cannot write to the temporary directory {tempfile.gettempdir()}: {error.strerror or error}; "
-        "set TMPDIR to one with more room, or give more --memory"
-    )
-
-
 class SortedRuns:
-    """Sorted runs in a temporary directory (see TMPDIR)."""
+    """Sorted runs on disk."""
 
     def __init__(self) -> None:
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._files: list[BinaryIO] = []
+        self._runs, self._merged = (SpilledArrays(np.uint8, np.int64, np.int64) for _ in range(2))
         self._bounds = [0]  # entry bounds of the runs
         self._bytes = 0
 
@@ -106,31 +92,27 @@ class SortedRuns:
         """Write the table as another run and clear it. An empty table writes no run: every run has a next word."""
         if not table.size:
             return
-        if self._directory is None:
-            self._directory = tempfile.TemporaryDirectory(prefix="neglm-")
-            self._files = self._create("runs")
         order = sort_by_bytes(np.arange(table.size), table.offsets, table.word_bytes)
         offsets = np.empty(len(order) + 1, np.int64)
         word_bytes = np.empty(int(table.offsets[-1]), np.uint8)
         gather_words(order, table.offsets, table.word_bytes, offsets, word_bytes)
-        self._write(self._files, word_bytes, offsets[:-1] + self._bytes, table.counts[order])
+        self._runs.append(word_bytes, offsets[:-1] + self._bytes, table.counts[order])
         self._bytes += len(word_bytes)
         self._bounds.append(self._bounds[-1] + len(order))
         table.clear()
 
     def merged(self) -> WordArrays:
         """Return all words sorted by bytes, with their total counts, memory-mapped."""
-        runs = self._finish("runs", self._files, self._bounds[-1], self._bytes)
+        runs = _finish(self._runs, self._bytes)
         bounds = np.array(self._bounds)
         cursors = bounds[:-1].copy()
         heap = np.arange(len(cursors))
         left = len(heap)
         for root in reversed(range(left // 2)):
             sift_down(heap, left, root, cursors, runs.offsets, runs.word_bytes)
-        out_files = self._create("merged")
         out_lengths, out_counts = np.empty((2, MERGE_WORDS), np.int64)
         out_word_bytes = np.empty(MERGE_BYTES, np.uint8)
-        all_words = all_bytes = 0
+        all_bytes = 0
         while left:
             output = MergeOutput(out_lengths, out_counts, out_word_bytes)
             left, words, size = merge_runs(heap, left, cursors, bounds, runs, output)
@@ -138,48 +120,18 @@ class SortedRuns:
                 next_word = cursors[heap[0]]
                 out_word_bytes = np.empty(int(runs.offsets[next_word + 1] - runs.offsets[next_word]), np.uint8)
             starts = all_bytes + np.cumsum(out_lengths[:words]) - out_lengths[:words]
-            self._write(out_files, out_word_bytes[:size], starts, out_counts[:words])
-            all_words += words
+            self._merged.append(out_word_bytes[:size], starts, out_counts[:words])
             all_bytes += size
-        for part in PARTS:
-            os.unlink(self._path("runs", part))
-        return self._finish("merged", out_files, all_words, all_bytes)
+        self._runs.close()
+        return _finish(self._merged, all_bytes)
 
     def close(self) -> None:
-        for file in self._files:
-            with suppress(OSError):  # the files are deleted anyway
-                file.close()
-        if self._directory is not None:
-            self._directory.cleanup()
+        self._runs.close()
+        self._merged.close()
 
-    def _create(self, stage: str) -> list[BinaryIO]:
-        return [open(self._path(stage, part), "wb") for part in PARTS]
 
-    def _write(self, files: list[BinaryIO], *arrays: np.ndarray) -> None:
-        try:
-            for file, array in zip(files, arrays, strict=True):
-                file.write(array.data)
-        except OSError as error:
-            raise disk_full_error(error) from error
-
-    def _finish(self, stage: str, files: list[BinaryIO], words: int, size: int) -> WordArrays:
-        """Close the files and map them. The last offset is the end of the last word."""
-        self._write(files, np.zeros(PADDING, np.uint8), np.array([size]), np.empty(0, np.int64))
-        try:
-            for file in files:
-                file.close()
-        except OSError as error:
-            raise disk_full_error(error) from error
-        return WordArrays(
-            self._map(stage, "offsets", np.int64, words + 1),
-            self._map(stage, "counts", np.int64, words),
-            self._map(stage, "word_bytes", np.uint8, size + PADDING),
-        )
-
-    def _path(self, stage: str, part: str) -> Path:
-        assert self._directory is not None
-        return Path(self._directory.name, f"{stage}-{part}")
-
-    def _map(self, stage: str, part: str, dtype: type, length: int) -> np.ndarray:
-        # Mode "c" and a plain array give kernels the same type as arrays in memory.
-        return np.asarray(np.memmap(self._path(stage, part), dtype, "c", shape=(length,)))
+def _finish(spilled: SpilledArrays, size: int) -> WordArrays:
+    """Map words with `size` bytes in total. The last offset is the end of the last word."""
+    spilled.append(np.zeros(PADDING, np.uint8), np.array([size]), np.empty(0, np.int64))
+    word_bytes, offsets, counts = spilled.mapped()
+    return WordArrays(offsets, counts, word_bytes)

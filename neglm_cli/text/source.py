@@ -1,7 +1,7 @@
 """Files of a corpus, and standard input: plain or compressed, as blocks of whole words.
 
-A plain file is cut into byte ranges that any thread can read. A compressed one, or a pipe, is read by a background
-thread. Both give blocks in the order of the text, cut between words, with a newline at the end of every line, even the
+A plain file is split into byte ranges that any thread can read. A compressed file, or a pipe, is read by a background
+thread. Both yield blocks in text order, split between words, with a newline at the end of every line, including the
 last.
 """
 
@@ -66,7 +66,7 @@ class ByteRange:
             with open(self.source.path, "rb", buffering=0) as file:
                 file.seek(self.start - before)
                 if read_all(file, text[: length + ahead].data) < length + ahead:
-                    raise NeglmError(f"{self.source.name} became shorter while it was read: wait until it is complete")
+                    raise NeglmError(f"{self.source.name} was truncated while being read; wait until it is complete")
                 digest = xxhash.xxh3_128_digest(text[before:length].data)
                 last_byte = text[length - 1]
                 begin = before
@@ -156,12 +156,12 @@ class Source:
                 try:
                     yield text, raw
                 except EOFError as error:
-                    raise NeglmError(f"{self.name} is cut short: its {kind} data end too early") from error
+                    raise NeglmError(f"{self.name} is cut short: its {kind} data ends early") from error
                 except BROKEN as error:
                     if exceeds_memory_limit(error):
                         raise NeglmError(
-                            f"{self.name} takes more than {WINDOW >> 20} MB of memory to decompress: decompress it "
-                            f"beforehand, or compress it again with a smaller window (for example {kind} -9)"
+                            f"{self.name} needs more than {WINDOW >> 20} MB of memory to decompress: decompress it "
+                            f"first, or recompress it with a smaller window (for example {kind} -9)"
                         ) from error
                     raise NeglmError(f"{self.name} is damaged: {kind} says: {error}") from error
                 except OSError as error:
@@ -202,7 +202,7 @@ class Source:
 
 
 def open_source(path: str, label: str = "") -> Source:
-    """Inspect a file without keeping it open. Raise if it is unreadable or not a text."""
+    """Inspect a file without keeping it open. Raise if it is unreadable or not text."""
     if path == STANDARD_STREAM:
         return Source(path, -1, plain=False)
     try:
@@ -216,8 +216,7 @@ def open_source(path: str, label: str = "") -> Source:
             start = file.read(NEGLM_START + len(NEGLM_MARK))
         if start[NEGLM_START:] == NEGLM_MARK:
             raise NeglmError(
-                f"{label or shown(path)} is a file of neglm's, not a text "
-                "(vocabularies are read by `neglm vocab --merge`)"
+                f"{label or shown(path)} is a neglm file, not text (to merge vocabularies, use `neglm vocab --merge`)"
             )
         return Source(path, status.st_size, compression_of(start) is None, label)
     except FileNotFoundError as error:

@@ -8,10 +8,10 @@ Four arrays; entries are appended and never sorted:
     word_bytes  uint8 (B,)       the words' bytes, concatenated
 
 Hashes are not stored: a growing table rehashes its words, in order, which is cheap and keeps a word at about 40 bytes.
-Words with equal hashes are told apart: bytes are always compared.
+Bytes are always compared, so words with equal hashes are distinguished.
 
-The hash seed is random in each process, so that nobody can choose words that collide. Entries are numbered in the order
-of insertion, so that no output depends on the seed.
+The hash seed is random in each process, so that an attacker cannot choose words that collide. Entries are numbered in
+order of insertion, so that no output depends on the seed.
 """
 
 import secrets
@@ -33,7 +33,7 @@ Seed = tuple[np.uint64, np.uint64]
 
 
 def random_seed() -> Seed:
-    """Return two secret numbers: the initial value of hashes, and their multiplier, which is odd."""
+    """Return two secret values: the initial value of hashes, and their odd multiplier."""
     return np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64) | 1)
 
 
@@ -62,7 +62,7 @@ class TableArrays(NamedTuple):
 def hash_word(text, start, length, seed):
     """Return a 64-bit hash of every byte; the last 8 bytes may overlap the previous ones.
 
-    Which words collide depends on the seed: the carries of a product with a secret number are unknown, and folding
+    Which words collide depends on the seed: the carries of a product with a secret factor are unknown, and folding
     spreads them to every bit. (With a known multiplier, some words collide for every initial value.)
     """
     h, multiplier = seed
@@ -90,7 +90,7 @@ def equal_bytes(a, i, b, j, length):
 def find(text, start, length, h, slots, offsets, word_bytes):
     """Return the entry and the slot of a word; for a new word, -1 and the free slot to insert it at.
 
-    Unsigned indices save Numba's test for negative ones.
+    Unsigned indices avoid Numba's wraparound check.
     """
     mask = np.uint64(slots.size - 1)
     slot = h & mask
@@ -275,7 +275,7 @@ class Scratch:
         self.ids = np.empty(0, np.int32)
 
     def ids_buffer(self, length: int) -> np.ndarray:
-        """Return a buffer for the ids of a text of this many bytes: it has no more words and newlines than bytes."""
+        """Return a buffer for the ids of a text of `length` bytes, which has no more words and newlines than bytes."""
         if length > len(self.ids):
             self.ids = np.empty(length, np.int32)
         return self.ids
@@ -390,7 +390,7 @@ class WordTable:
         """
         needed = self.size + entries
         if needed > MAX_ENTRIES:
-            raise NeglmError(f"more than {MAX_ENTRIES:,} different words; give less --memory, so that they go to disk")
+            raise NeglmError(f"more than {MAX_ENTRIES:,} distinct words; lower --memory, so that they spill to disk")
         if needed > len(self._counts):
             capacity = 1 << (needed - 1).bit_length()
             self._counts = _grown(self._counts, self.size, capacity)

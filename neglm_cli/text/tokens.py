@@ -1,6 +1,6 @@
 """The tokenizer: finds where words start and end, and after which word each line ends.
 
-Words are the same as those of `bytes.split()`: separated by ASCII whitespace, with any other byte as part of a word.
+Words are those of `bytes.split()`: separated by ASCII whitespace; any other byte is part of a word.
 Lines end only at `\\n`.
 """
 
@@ -42,7 +42,7 @@ def split(text, begin, end, spans):
     keep the next call from making progress.
     """
     starts, ends, line_ends = spans
-    # Unsigned indices save Numba's test for negative ones: this is the hottest loop.
+    # Unsigned indices avoid Numba's wraparound check: this is the hottest loop.
     words = words_ended = lines = 0
     before = ONE  # 1 if the byte before the block is whitespace
     position = begin

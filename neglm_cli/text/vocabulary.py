@@ -153,9 +153,9 @@ def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: R
 
 
 def merge(parts: Sequence[Counts]) -> Counts:
-    """Add up the counts of several texts: the exact counts of their concatenation."""
+    """Sum the counts of several texts: the exact counts of their concatenation."""
     if sum(part.tokens + part.lines for part in parts) > MAX_TOTAL:
-        raise NeglmError(f"the counts add up to more than {MAX_TOTAL:,}, which no file can hold")
+        raise NeglmError(f"the counts add up to more than {MAX_TOTAL:,}, the maximum that a file can store")
     table = WordTable()
     for part in parts:
         table.add_words(part.offsets, part.counts, part.word_bytes)
@@ -168,7 +168,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
 
 
 def load_kernels() -> None:
-    """Load the kernels of merging and building from the disk cache; best done while threads count."""
+    """Load the kernels of merging and building from the disk cache, while threads count."""
     table = WordTable()
     for word in (UNKNOWN, END_OF_LINE):
         table.add_word(word, 1)

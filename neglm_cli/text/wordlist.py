@@ -19,7 +19,7 @@ WORD2VEC_END_OF_LINE = b"</s>"
 def lines(vocabulary: WordIndex, word2vec: bool = False) -> Iterator[bytes]:
     """Yield the vocabulary's lines. In word2vec's format `</s>` comes first, as in word2vec itself.
 
-    In that format, line ends and `</s>` in the text are the same word.
+    In that format, line ends and a literal `</s>` are the same word.
     """
     pairs = zip(vocabulary, vocabulary.counts.tolist(), strict=True)
     if not word2vec:
@@ -61,7 +61,7 @@ def _parse(file: BinaryIO, name: str) -> Counts:
             continue
         word, count = _parse_line(line, f"{name}, line {number}")
         if word in counts:
-            raise NeglmError(f"{name}, line {number}: this word was listed before; each may appear only once")
+            raise NeglmError(f"{name}, line {number}: duplicate word; each may appear only once")
         counts[word] = count
     if not counts:
         raise NeglmError(empty(name))

@@ -1,1 +1,1 @@
-"""Trained vectors: their file, nearest neighbors, analogies, evaluation, and the forms of other tools."""
+"""Trained vectors: their file, nearest neighbors, analogies, evaluation, and other tools' formats."""

@@ -3,7 +3,7 @@
     3CosAdd  cos(x, b − a + c)                                    Mikolov et al. 2013
     3CosMul  cos⁺(x, b) · cos⁺(x, c) / (cos⁺(x, a) + ε)           Levy & Goldberg 2014
 
-with unit vectors and cos⁺ = (cos + 1) / 2, which is between 0 and 1. The words of the question are excluded.
+with unit vectors and cos⁺ = (cos + 1) / 2, between 0 and 1. The words of the question are excluded.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,14 +19,14 @@ from neglm_cli.vectors.neighbors import CosineIndex, Neighbor, top_scores
 Method = Literal["add", "mul"]
 METHODS: tuple[Method, ...] = ("add", "mul")
 EPSILON = np.float32(0.001)
-CANDIDATES, QUESTIONS = 4096, 128  # in a block
+CANDIDATES, QUESTIONS = 4096, 128  # per block
 SECTION = b":"
 SYNTACTIC = b"gram"  # prefix of the names of syntactic sections
 UNNAMED = b"unnamed"  # questions before the first section
 
 
 def answers(words: CosineIndex, question: Sequence[int], method: Method, top: int) -> list[Neighbor]:
-    """The best answers to one question (a, b, c)."""
+    """Return the best answers to one question (a, b, c)."""
     a, b, c = words.units(list(question))
     if method == "add":
         return top_scores(words.cosines(b - a + c), top, question)
@@ -35,7 +35,8 @@ def answers(words: CosineIndex, question: Sequence[int], method: Method, top: in
 
 
 def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.ndarray:
-    """The scores (Q, X) of X candidates, from their cosines (W, X) with W words. questions (Q, 3): rows of these.
+    """Return the scores (Q, X) of X candidates, from their cosines (W, X) with W words. questions (Q, 3): rows of
+    these.
 
     3CosAdd is not divided by the norm of b − a + c, which is the same for all candidates.
     """
@@ -43,7 +44,7 @@ def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.nda
 
 
 def _parts(cosines: np.ndarray, method: Method) -> tuple[np.ufunc, np.ndarray, np.ndarray]:
-    """The operation that combines the terms of a score, the terms for a, and the terms for b and c."""
+    """Return the operation that combines the terms of a score, the terms for a, and the terms for b and c."""
     if method == "add":
         return np.add, -cosines, cosines
     positive = (cosines + 1) / 2
@@ -60,11 +61,11 @@ def _scores(combine: np.ufunc, against: np.ndarray, towards: np.ndarray, questio
 def best_answers(
     words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None
 ) -> np.ndarray:
-    """The best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance: called
-    with the number of candidates scored.
+    """Return the best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance:
+    called with the number of candidates scored.
 
-    Questions share words: one matrix product gives the cosines of all W words with a block of candidates, and every
-    score combines three of these. The block bounds memory.
+    Questions share words: one matrix product computes the cosines of all W words with a block of candidates, and every
+    score combines three of these. Blocks bound memory.
     """
     asked, rows = np.unique(questions, return_inverse=True)
     rows = rows.reshape(questions.shape)
@@ -105,18 +106,18 @@ class Section:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of questions. Those with an unknown word are not used."""
+    """Counts of questions. Questions with an unknown word are skipped."""
 
     questions: int
     used: int
     correct: dict[Method, int]
 
     def accuracy(self, method: Method) -> float | None:
-        """The fraction of correct answers to the questions used."""
+        """Return the fraction of correct answers, without skipped questions."""
         return self.correct[method] / self.used if self.used else None
 
     def accuracy_all(self, method: Method) -> float | None:
-        """The fraction of correct answers to all questions: unused ones count as wrong."""
+        """Return the fraction of correct answers; skipped questions count as wrong."""
         return self.correct[method] / self.questions if self.questions else None
 
 
@@ -127,7 +128,7 @@ def read_sections(path: str) -> list[Section]:
         if line.startswith(SECTION):
             name = line.removeprefix(SECTION).strip()
             if not name:
-                raise NeglmError(f"{where}: expected the name of a section behind the colon")
+                raise NeglmError(f"{where}: expected the name of a section after the colon")
             sections.append(Section(name))
             continue
         words = tuple(line.split())
@@ -145,7 +146,7 @@ def count_correct(
     sections: list[Section], lexicon: Lexicon, words: CosineIndex, methods: Iterable[Method],
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Tally]:  # fmt: skip
-    """Answer all questions, with the lexicon's words as candidates; returns a tally for each section. advance: called
+    """Answer all questions, with the lexicon's words as candidates. Return a tally for each section. advance: called
     with the number of candidates scored, for each method."""
     indices = lexicon.indices([question for section in sections for question in section.questions])
     used = all_known(indices)
@@ -165,7 +166,7 @@ def count_correct(
 
 
 def sum_tallies(parts: Iterable[Tally], methods: Iterable[Method]) -> Tally:
-    """The sum of count_correct."""
+    """Sum tallies."""
     listed = list(parts)
     return Tally(
         sum(part.questions for part in listed),

@@ -1,4 +1,4 @@
-"""Import and export: vectors in the forms of other tools."""
+"""Import and export of vectors in other tools' formats."""
 
 import gzip
 import os
@@ -23,13 +23,13 @@ FORBIDDEN = {
     Form.TSV: two_files.TSV_FORBIDDEN,
 }
 SUBSTITUTE = b"_"
-COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves a tenth and takes six times as long
+COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves 10% and takes six times as long
 FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
-ZIP_MAGIC = b"PK\x03\x04"  # GloVe is distributed as zip; .npz is one, too
+ZIP_MAGIC = b"PK\x03\x04"  # of GloVe downloads, and of .npz
 
 
 def most_frequent(words: WordIndex, vectors: np.ndarray, top: int | None) -> tuple[WordIndex, np.ndarray]:
-    """The `top` most frequent words and their vectors, the most frequent first; None: all, unsorted."""
+    """Return the `top` most frequent words and their vectors, the most frequent first; all, unsorted, if None."""
     if top is None:
         return words, vectors
     order = np.argsort(-words.counts, kind="stable")[:top]
@@ -37,21 +37,21 @@ def most_frequent(words: WordIndex, vectors: np.ndarray, top: int | None) -> tup
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:
-    """Rows of unit length; zeros stay zeros."""
+    """Scale rows to unit length; zero vectors stay zero."""
     norms = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64))  # V
     norms[norms == 0] = 1
     return np.divide(vectors, norms[:, None], out=np.empty_like(vectors), casting="same_kind")
 
 
 def replace_white_space(words: WordIndex, form: Form) -> tuple[WordIndex, int]:
-    """Replace white space that the form cannot represent by `_`; also returns how many words changed."""
+    """Replace whitespace that the format cannot represent by `_`. Return the words, and how many changed."""
     before = words.words.tobytes()
     after = before.translate(bytes.maketrans(FORBIDDEN[form], SUBSTITUTE * len(FORBIDDEN[form])))
-    letters = np.frombuffer(after, np.uint8)
-    changes = np.flatnonzero(letters != words.words)
+    word_bytes = np.frombuffer(after, np.uint8)
+    changes = np.flatnonzero(word_bytes != words.words)
     if not len(changes):
         return words, 0
-    changed = WordIndex(letters, words.offsets, words.counts)
+    changed = WordIndex(word_bytes, words.offsets, words.counts)
     _check_distinct(words, changed)
     return changed, len(np.unique(np.searchsorted(words.offsets, changes, side="right")))
 
@@ -62,14 +62,14 @@ def _check_distinct(words: WordIndex, changed: WordIndex) -> None:
         if first.setdefault(written, word) != word:
             raise NeglmError(
                 f"the words `{displayed(first[written])}` and `{displayed(word)}` would both be written as "
-                f"`{displayed(written)}`, for this form holds no such white space; choose another with --form"
+                f"`{displayed(written)}`, because this format cannot represent whitespace; choose another with --form"
             )
 
 
 def write(
     words: WordIndex, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
 ) -> list[str]:
-    """Write the file or the two files of a form; returns their names. advance: called with numbers of rows."""
+    """Write the one or two files of a format. Return their names. advance: called with the number of rows written."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     if form in (Form.TEXT, Form.BINARY):
         compressed = path.endswith(GZIP_ENDING)
@@ -83,7 +83,7 @@ def write(
         return [path]
     _, other = files_of(path, form)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise NeglmError(f"cannot write {shown(path)}: this form has two files, so name an ordinary one")
+        raise NeglmError(f"cannot write to {shown(path)}: this format has two files; name a regular file")
     with writing_both(path, other) as (matrix, spelled):
         if form is Form.NPY:
             two_files.write_npy_words(spelled, words)
@@ -97,48 +97,48 @@ def write(
 def read(
     path: str, form: ImportForm | None, words: str | None, advance: Callable[[int], None] = lambda count: None
 ) -> tuple[Table, ImportForm]:
-    """Read a file of any form. words: file of an .npy file's words; by default the one next to it."""
+    """Read a file of any format. words: the word list of an .npy file; by default the one next to it."""
     with open_input(path, advance) as source:
         found = form or detect_form(source)
         if found is ImportForm.NPY:
             return two_files.read_npy(source, words or _words_next_to(path)), found
         if words is not None:
-            raise NeglmError(f"{source.name} is in the form `{found}`, which has its words in it: leave out --words")
+            raise NeglmError(f"{source.name} has the format `{found}`, which includes its words: leave out --words")
         return (word2vec.read_text if found is ImportForm.TEXT else word2vec.read_binary)(source), found
 
 
 def detect_form(source: InputBuffer) -> ImportForm:
-    """Detect the form from the first bytes."""
+    """Detect the format from the first bytes."""
     start = bytes(source.text[source.begin : source.begin + 64])
     if start.startswith(two_files.NPY_MAGIC):
         return ImportForm.NPY
     if start[NEGLM_START:].startswith(NEGLM_MARK):
-        raise NeglmError(f"{source.name} is a file of neglm's already: `neglm info` says what it is")
+        raise NeglmError(f"{source.name} is already a neglm file; `neglm info` shows its contents")
     if start.startswith(FASTTEXT_MAGIC):
-        raise NeglmError(f"{source.name} is a model of fastText's: import the .vec file that belongs to it")
+        raise NeglmError(f"{source.name} is a fastText model; import its .vec file instead")
     if start.startswith(ZIP_MAGIC):
-        raise NeglmError(f"{source.name} is a zip archive: unpack it and import what is in it")
+        raise NeglmError(f"{source.name} is a zip archive; unpack it first")
     if word2vec.looks_like_text(source):
         return ImportForm.TEXT
     if word2vec.HEADER.match(source.text, source.begin, source.end):
         return ImportForm.BINARY
-    raise NeglmError(f"{source.name} is in none of the forms that neglm knows: word2vec's text and binary, and .npy")
+    raise NeglmError(f"{source.name} has an unknown format; supported are word2vec text, word2vec binary and .npy")
 
 
 def assemble(words: Table, contexts: Table | None) -> Vectors:
-    """Make a file of vectors. The forms have no counts: every word gets 1."""
+    """Combine words and contexts. The formats have no counts, so every word gets 1."""
     size = words.vectors.shape[1]
     if contexts is None:
-        return Vectors(_alphabet(words), words.vectors, NO_CONTEXTS, np.empty((0, size), np.float32))
+        return Vectors(_word_index(words), words.vectors, NO_CONTEXTS, np.empty((0, size), np.float32))
     if contexts.vectors.shape[1] != size:
         raise NeglmError(
-            f"the word vectors have {size:,} numbers each, but the context vectors {contexts.vectors.shape[1]:,}: "
+            f"the word vectors have {size:,} dimensions, but the context vectors {contexts.vectors.shape[1]:,}: "
             "they do not belong together"
         )
-    return Vectors(_alphabet(words), words.vectors, _alphabet(contexts), contexts.vectors)
+    return Vectors(_word_index(words), words.vectors, _word_index(contexts), contexts.vectors)
 
 
-def _alphabet(table: Table) -> WordIndex:
+def _word_index(table: Table) -> WordIndex:
     return WordIndex.of(table.words, np.ones(len(table.words), np.int64))
 
 
@@ -146,5 +146,5 @@ def _words_next_to(path: str) -> str:
     found = companion_file(path, WORDS_ENDING)
     if path == STANDARD_STREAM or not os.path.exists(found):
         expected = "" if path == STANDARD_STREAM else f", and {shown(found)} does not exist"
-        raise NeglmError(f"an .npy file has no words in it{expected}: name a list of them with --words")
+        raise NeglmError(f"an .npy file contains no words{expected}: name a word list with --words")
     return found

@@ -1,4 +1,4 @@
-"""The forms of other tools' files, and their names. Imports little, because the command line needs it."""
+"""Other tools' file formats, and their names. Imports little, because the command line needs it."""
 
 import os
 from enum import StrEnum
@@ -18,7 +18,7 @@ class Form(StrEnum):
 
 
 class ImportForm(StrEnum):
-    """The forms that can be imported."""
+    """The formats that can be imported."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -30,17 +30,17 @@ OF_ONE_FILE = (Form.TEXT, Form.BINARY)  # can be compressed, and written to a pi
 
 
 def form_of(path: str) -> Form | None:
-    """The form of a file of this name, by its ending."""
+    """Return the format of a file by its suffix."""
     return ENDINGS.get(os.path.splitext(path.removesuffix(GZIP_ENDING))[1])
 
 
 def companion_file(path: str, ending: str) -> str:
-    """The name of the second file of a form: that of the first with another ending."""
+    """Return the name of a format's second file: that of the first with another suffix."""
     stem, found = os.path.splitext(path.removesuffix(GZIP_ENDING))
     return (stem if found in ENDINGS else path) + ending
 
 
 def files_of(path: str, form: Form) -> list[str]:
-    """The names of the files of a form."""
+    """Return the names of a format's files."""
     ending = {Form.NPY: WORDS_ENDING, Form.TSV: METADATA_ENDING}.get(form)
     return [path] if ending is None else [path, companion_file(path, ending)]

@@ -1,4 +1,4 @@
-"""The words of queries and test sets: reading them, and finding them among the words with vectors."""
+"""Reading the words of test sets, and looking them up among the words with vectors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def lower(word: bytes) -> bytes:
-    """A word in lower case; if it is not UTF-8, only its ASCII letters."""
+    """Lowercase a word; only its ASCII letters if it is not UTF-8."""
     try:
         return word.decode().lower().encode()
     except UnicodeDecodeError:
@@ -24,25 +24,26 @@ def lower(word: bytes) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The words that take part in an evaluation."""
+    """The words used in an evaluation."""
 
-    alphabet: WordIndex
+    words: WordIndex
     restrict: int | None = None  # to the most frequent words
     fold_case: bool = False  # look up unknown words in lower case
 
     @cached_property
     def ids(self) -> np.ndarray:
-        """The ids of these words, int64, ascending. Of equally frequent words the first are included."""
-        return np.sort(np.argsort(-self.alphabet.counts, kind="stable")[: self.restrict])
+        """The ids of these words, int64, ascending. Ties in frequency go to the first words."""
+        return np.sort(np.argsort(-self.words.counts, kind="stable")[: self.restrict])
 
     @cached_property
     def _index_of(self) -> np.ndarray:
-        index_of = np.full(len(self.alphabet) + 1, UNKNOWN, np.int64)  # the last entry is for id -1
+        index_of = np.full(len(self.words) + 1, UNKNOWN, np.int64)  # the last entry is for id -1
         index_of[self.ids] = np.arange(len(self.ids))
         return index_of
 
     def indices(self, rows: list[tuple[bytes, ...]]) -> np.ndarray:
-        """The indices in `ids` of all words in rows of equal length, int64 (len(rows), ·); UNKNOWN for others."""
+        """Return the indices in `ids` of all words in rows of equal length: int64 (len(rows), ·), UNKNOWN for
+        other words."""
         words = [word for row in rows for word in row]
         found = self._indices(words)
         if self.fold_case:
@@ -50,18 +51,18 @@ class Lexicon:
         return found.reshape(len(rows), -1)
 
     def _indices(self, words: list[bytes]) -> np.ndarray:
-        return self._index_of[self.alphabet.ids(WordIndex.of(words))]
+        return self._index_of[self.words.ids(WordIndex.of(words))]
 
     def missed_by_case(self, rows: list[tuple[bytes, ...]]) -> int:
-        """How many rows have an unknown word that would be known if case were folded."""
+        """Return the number of rows whose unknown words would all be known if case were folded."""
         if self.fold_case:
             return 0
-        folding = Lexicon(self.alphabet, self.restrict, fold_case=True)
+        folding = Lexicon(self.words, self.restrict, fold_case=True)
         return int(all_known(folding.indices(rows)).sum() - all_known(self.indices(rows)).sum())
 
 
 def all_known(indices: np.ndarray) -> np.ndarray:
-    """Which rows have no unknown word, bool (len(indices),)."""
+    """Return True for rows without unknown words: bool (len(indices),)."""
     return (indices != UNKNOWN).all(axis=1)
 
 
@@ -70,9 +71,7 @@ def numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
     with container.open_seekable(path) as source:
         try:
             if container.is_safetensors(source.location):
-                raise NeglmError(
-                    f"{source.name} is a file of neglm's, not a test set; VECTORS comes before the options"
-                )
+                raise NeglmError(f"{source.name} is a neglm file, not a test set; VECTORS comes before the options")
             empty = True
             with open(source.location, "rb") as file:
                 for number, line in enumerate(file, 1):
@@ -83,4 +82,4 @@ def numbered_lines(path: str) -> Iterator[tuple[str, bytes]]:
         except OSError as error:
             raise NeglmError(f"cannot read {source.name}: {error.strerror or error}") from error
         if empty:
-            raise NeglmError(f"{source.name} is empty: there is nothing to evaluate")
+            raise NeglmError(f"{source.name} is empty: nothing to evaluate")

@@ -1,9 +1,9 @@
-"""Rows of numbers as text, one a line, with or without a word in front: for word2vec's text form and the projector.
+"""Matrices as text, one row per line, optionally prefixed by a word: for word2vec's text format and the projector.
 
-Numbers are written as the shortest decimal that reads back as the same float32, as Python's repr does for doubles. The
+Values are written as the shortest decimal that reads back as the same float32, as Python's repr does for doubles. The
 algorithm is Schubfach (Raffaello Giulietti, "The Schubfach way to render doubles", 2020): the numbers that round to x
-form an interval; it contains at most a few decimals of the right length, and one multiplication by a power of ten, of
-which 64 bits are enough, tells which of them.
+form an interval, which contains at most a few decimals of the right length; multiplying by a power of ten, with 64
+bits of precision, finds them.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.tokens import SPACE
 from neglm_cli.vectors.reading import InputBuffer, TableBuilder, displayed
 
-LONGEST = 16  # bytes of a number: -1.23456789e-38 has 15
+LONGEST = 16  # bytes of a value: -1.23456789e-38 has 15
 MIN_POWER, MAX_POWER = -31, 45  # of ten
 HIDDEN_BIT, EXPONENT_BIAS, FRACTION_BITS = 1 << 23, 150, 23
 MIN_FIXED, MAX_FIXED = -3, 9  # positions of the decimal point for which no exponent is written
 LOW = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
-BLOCK = 4 << 20  # bytes of text that are formatted at a time
-ROWS = 1 << 12  # that are read at a time, and inexact numbers among them
+BLOCK = 4 << 20  # bytes of text formatted at a time
+ROWS = 1 << 12  # read at a time; also the capacity for inexact values among them
 NEWLINE, POINT, PLUS, MINUS, ZERO, NINE = b"\n.+-09"
 EXACT_TENS = 10.0 ** np.arange(23)  # powers of ten that a double represents exactly
 EXACT_INTEGERS = 1 << 53  # a double represents all integers up to this one
@@ -33,7 +33,7 @@ COMPLETE, WRONG_COUNT, BLANK = 0, 1, 2  # status of `parse_lines`
 
 
 def _power(exponent: int) -> int:
-    """The 64 leading bits of 10^exponent, rounded up."""
+    """Return the 64 leading bits of 10^exponent, rounded up."""
     top, bottom = (10**exponent, 1) if exponent >= 0 else (1, 10**-exponent)
     shift = 64 - top.bit_length() + bottom.bit_length()
     for bits in (shift - 1, shift, shift + 1):
@@ -48,15 +48,15 @@ POWERS = np.array([_power(exponent) for exponent in range(MIN_POWER, MAX_POWER +
 
 @inlined
 def round_to_odd(power, value):
-    """power · value / 2^64, with the last bit set if the result is inexact."""
+    """Compute power · value / 2^64, with the last bit set if the result is inexact."""
     product = (power >> HALF) * value + (((power & LOW) * value) >> HALF)
     return np.int64(product >> HALF) | np.int64((product & LOW) > np.uint64(1))
 
 
 @inlined
 def shortest(bits):
-    """The nearest of the shortest decimals that round to a finite positive float32: digits as an integer, and the
-    power of ten of the last one."""
+    """Return the nearest of the shortest decimals that round to a positive finite float32: digits as an integer, and
+    the exponent of the last one."""
     fraction, exponent = bits & (HIDDEN_BIT - 1), bits >> FRACTION_BITS
     c = fraction | HIDDEN_BIT if exponent else fraction
     q = max(exponent, 1) - EXPONENT_BIAS  # the number is c · 2^q
@@ -85,7 +85,7 @@ def shortest(bits):
 
 @inlined
 def write_number(bits, text, at):
-    """Write the finite float32 with these bits to text[at:]; returns its end."""
+    """Write the finite float32 with these bits to text[at:]. Return the end index."""
     if bits < 0:
         text[at] = ord("-")
         at += 1
@@ -101,7 +101,7 @@ def write_number(bits, text, at):
     while digits >= bound:
         count += 1
         bound *= 10
-    point = count + exponent  # digits before the decimal point; if below 1, there are zeros after it
+    point = count + exponent  # digits before the decimal point; below 1, zeros follow it
     fixed = MIN_FIXED <= point <= MAX_FIXED
     if fixed and point <= 0:
         text[at], text[at + 1] = ord("0"), ord(".")
@@ -130,27 +130,27 @@ def write_number(bits, text, at):
 
 
 def format_lines(
-    letters: np.ndarray, offsets: np.ndarray, vectors: np.ndarray, separator: bytes
+    word_bytes: np.ndarray, offsets: np.ndarray, vectors: np.ndarray, separator: bytes
 ) -> Iterator[np.ndarray]:  # fmt: skip
-    """Yield the text of a matrix (V, D) in blocks. Line i starts with the word letters[offsets[i]:offsets[i+1]], unless
-    that is empty."""
+    """Yield the text of a matrix (V, D) in blocks. Line i starts with the word word_bytes[offsets[i]:offsets[i+1]],
+    unless it is empty."""
     rows, size = vectors.shape
     step = max(1, BLOCK // (size * (LONGEST + 1)))
     for start in range(0, rows, step):
         bits = np.ascontiguousarray(vectors[start : start + step], np.float32).view(np.int32)
         ends = offsets[start : start + len(bits) + 1]
         text = np.empty(int(ends[-1] - ends[0]) + bits.size * (LONGEST + 1) + len(bits), np.uint8)
-        yield text[: format_rows(letters, ends, bits, separator[0], text)]
+        yield text[: format_rows(word_bytes, ends, bits, separator[0], text)]
 
 
 @kernel
-def format_rows(letters, offsets, bits, separator, text):
-    """Write rows of float32, as bits (B, D), to `text`; returns its length."""
+def format_rows(word_bytes, offsets, bits, separator, text):
+    """Write rows of float32, given as bits (B, D), to `text`. Return its length."""
     at = 0
     for i in range(bits.shape[0]):
         begin = at
-        for letter in range(offsets[i], offsets[i + 1]):
-            text[at] = letters[letter]
+        for k in range(offsets[i], offsets[i + 1]):
+            text[at] = word_bytes[k]
             at += 1
         for j in range(bits.shape[1]):
             if at > begin:
@@ -164,9 +164,9 @@ def format_rows(letters, offsets, bits, separator, text):
 
 @inlined
 def parse_number(text, begin, end):
-    """Parse text[begin:end]; returns the value, and whether it is exact.
+    """Parse text[begin:end]. Return the value, and True if it is exact.
 
-    It is exact if both integer and power of ten are exact as doubles: one operation rounds once. (Clinger, 1990.)
+    It is exact if both the integer and the power of ten are exact doubles: one operation rounds once (Clinger, 1990).
     """
     at = begin
     if text[at] == MINUS or text[at] == PLUS:
@@ -174,14 +174,14 @@ def parse_number(text, begin, end):
     value, digits, exponent = np.int64(0), 0, np.int64(0)
     pointed = False
     while at < end:
-        letter = text[at]
-        if ZERO <= letter <= NINE:
-            value = value * 10 + (np.int64(letter) - ZERO)
+        byte = text[at]
+        if ZERO <= byte <= NINE:
+            value = value * 10 + (np.int64(byte) - ZERO)
             digits += 1
             exponent -= pointed
             if digits > MAX_DIGITS:
                 return 0.0, False
-        elif letter == POINT and not pointed:
+        elif byte == POINT and not pointed:
             pointed = True
         else:
             break
@@ -214,9 +214,9 @@ def parse_number(text, begin, end):
 def parse_lines(text, begin, end, vectors, ends, inexact):
     """Parse the lines of text[begin:end], which ends with a newline, up to an invalid line, or until an array is full.
 
-    Row i goes to vectors[i]; its word is text[ends[i, 0]:ends[i, 1]]. Numbers that are not exact are listed in
-    `inexact` (row, column, begin, end). Returns the number of rows, the number of inexact values, the end of what was
-    parsed, a status, and the number of values of the last line.
+    Row i goes to vectors[i]; its word is text[ends[i, 0]:ends[i, 1]]. Inexact values are listed in
+    `inexact` (row, column, begin, end). Return the number of rows, the number of inexact values, the end of the
+    parsed text, a status, and the number of values in the last line.
     """
     rows, size = vectors.shape
     row = count = 0
@@ -253,7 +253,7 @@ def parse_lines(text, begin, end, vectors, ends, inexact):
 
 
 def read(source: InputBuffer, table: TableBuilder, line: int) -> None:
-    """Read all lines. line: number of the first one."""
+    """Read all lines. line: the number of the first."""
     size = table.free_rows().shape[1]
     first = line - len(table)
     while True:
@@ -265,12 +265,12 @@ def read(source: InputBuffer, table: TableBuilder, line: int) -> None:
             break
     if source.text[source.begin : source.end].strip():
         raise NeglmError(
-            f"{source.name} is cut short: line {first + len(table)} does not end with a newline; add one if it is whole"
+            f"{source.name} is cut short: line {first + len(table)} does not end with a newline; add one if complete"
         )
 
 
 def _read_some(source: InputBuffer, stop: int, table: TableBuilder, size: int, first: int) -> bool:
-    """Read lines until the arrays are full; returns False if only white space is left."""
+    """Read lines until the arrays are full. Return False if only whitespace is left."""
     vectors = table.free_rows()[:ROWS]
     ends = np.empty((len(vectors), 2), np.int64)
     inexact = np.empty((max(size, ROWS), 4), np.int64)
@@ -284,30 +284,30 @@ def _read_some(source: InputBuffer, stop: int, table: TableBuilder, size: int, f
     line += rows
     if status == WRONG_COUNT:
         raise NeglmError(
-            f"{source.name}, line {line}: expected a word and {size:,} numbers, as the first line has it, but found "
-            f"{values:,}; a word must not have blanks in it"
+            f"{source.name}, line {line}: expected a word and {size:,} values, as in the first line, but found "
+            f"{values:,}; a word cannot contain blanks"
         )
     if status == BLANK:
         _check_white_space(source, line)
     return status == COMPLETE
 
 
-def _parse_exactly(letters: bytearray, where: str) -> np.float32:
-    """Parse a number that is inexact in the kernel; like there, it is rounded to a double, then to 32 bits."""
+def _parse_exactly(digits: bytearray, where: str) -> np.float32:
+    """Parse a value that the kernel cannot. Like the kernel, round to a double, then to float32."""
     try:
-        if b"_" in letters:  # Python allows it between digits
+        if b"_" in digits:  # Python allows it between digits
             raise ValueError
         with np.errstate(over="ignore"):
-            return np.float64(float(letters)).astype(np.float32)
+            return np.float64(float(digits)).astype(np.float32)
     except ValueError:
-        raise NeglmError(f"{where}: {displayed(bytes(letters))} is not a number") from None
+        raise NeglmError(f"{where}: {displayed(bytes(digits))} is not a number") from None
 
 
 def _check_white_space(source: InputBuffer, line: int) -> None:
-    """Raise unless the rest of the file is white space."""
+    """Raise unless the rest of the file is whitespace."""
     while True:
         if source.text[source.begin : source.end].strip():
-            raise NeglmError(f"{source.name}, line {line} is empty, but there are more behind it; remove it")
+            raise NeglmError(f"{source.name}, line {line} is empty, but more lines follow; remove it")
         source.begin = source.end
         if not source.more():
             return

@@ -24,18 +24,16 @@ class CosineIndex:
         finite = np.isfinite(norms)
         if not finite.all():
             row = int(finite.argmin())
-            raise NeglmError(
-                f"{name}: vector {row} (the first is 0) has numbers that are too large or none; train again"
-            )
+            raise NeglmError(f"{name}: vector {row} (counting from 0) contains NaN or infinite values; train again")
         norms[norms == 0] = 1
         return CosineIndex(vectors, norms)
 
     def units(self, ids: np.ndarray | list[int]) -> np.ndarray:
-        """Unit vectors, float32 (len(ids), D)."""
+        """Return unit vectors, float32 (len(ids), D)."""
         return self.vectors[ids] / self.norms[ids, None]
 
     def cosines(self, query: np.ndarray) -> np.ndarray:
-        """The cosine of every vector with `query`, float32 (V,).
+        """Compute the cosine of every vector with `query`, float32 (V,).
 
         `einsum` sums every row in the same order, so equal vectors have equal cosines, which BLAS does not guarantee;
         both are limited by memory bandwidth.
@@ -51,12 +49,13 @@ class Neighbor(NamedTuple):
 
 
 def top_scores(scores: np.ndarray, top: int, excluded: Sequence[int] = ()) -> list[Neighbor]:
-    """The `top` highest scores, highest first; ties in the order of ids. Overwrites the scores of excluded ids."""
+    """Return the `top` highest scores, highest first; ties in order of ids. Overwrites the scores of excluded
+    ids."""
     scores[list(excluded)] = -np.inf
     top = min(top, len(scores) - len(set(excluded)))
     if top <= 0:
         return []
-    # Partition finds the lowest score among the best; all ids with that score are candidates.
+    # `partition` finds the lowest of the top scores; all ids with that score are candidates.
     lowest = np.partition(scores, -top)[-top]
     found = np.flatnonzero(scores >= lowest)
     found = found[np.argsort(-scores[found], kind="stable")][:top]
@@ -64,15 +63,16 @@ def top_scores(scores: np.ndarray, top: int, excluded: Sequence[int] = ()) -> li
 
 
 def query_vector(words: CosineIndex, ids: Sequence[int]) -> np.ndarray:
-    """The sum of the words' unit vectors, float32 (D,)."""
+    """Return the sum of the words' unit vectors, float32 (D,)."""
     return words.units(list(ids)).sum(axis=0)
 
 
 def nearest(words: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """The words with the highest cosines, excluding the query."""
+    """Return the words with the highest cosines, excluding the query."""
     return top_scores(words.cosines(query_vector(words, query)), top, query)
 
 
 def nearest_contexts(words: CosineIndex, contexts: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """The contexts with the highest cosines. None is excluded: a context is not the word with the same spelling."""
+    """Return the contexts with the highest cosines. None is excluded: a context is not the word with the same
+    spelling."""
     return top_scores(contexts.cosines(query_vector(words, query)), top)

@@ -15,13 +15,13 @@ class Projection(NamedTuple):
 
 
 def project(units: np.ndarray, method: Method, seed: int) -> Projection:
-    """Project vectors to a plane, near ones near to each other."""
+    """Project vectors to a plane, preserving proximity."""
     return pca(units) if method == "pca" else Projection(tsne(units, seed), None)
 
 
 def pca(units: np.ndarray) -> Projection:
-    """The first two principal components. The largest entry of each direction is made positive, so that the picture is
-    the same on every machine."""
+    """Project onto the first two principal components. The largest entry of each is made positive, so that the
+    figure is the same on every machine."""
     centered = units.astype(np.float64) - units.mean(axis=0, dtype=np.float64)
     _, values, directions = np.linalg.svd(centered, full_matrices=False)
     points = np.zeros((len(units), 2))
@@ -32,11 +32,11 @@ def pca(units: np.ndarray) -> Projection:
 
 
 def tsne(units: np.ndarray, seed: int) -> np.ndarray:
-    """t-SNE. It shows groups; distances between groups mean little."""
+    """Project with t-SNE, which shows clusters; distances between clusters mean little."""
     try:
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise NeglmError("--method tsne needs scikit-learn: pip install scikit-learn, or take pca") from error
+        raise NeglmError("--method tsne needs scikit-learn: pip install scikit-learn, or use pca") from error
     start = pca(units).points
     if len(units) < 3:  # too few neighbors for t-SNE
         return start

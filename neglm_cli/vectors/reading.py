@@ -1,4 +1,4 @@
-"""Shared by the readers of all forms: an input buffer, a table that grows, and validation."""
+"""Shared by the readers of all formats: an input buffer, a growing table, and validation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from neglm_cli.errors import NeglmError, empty, shown
 from neglm_cli.text.source import Source
 from neglm_cli.text.streams import read_all
 
-BUFFER = 4 << 20  # bytes that are read at a time
+BUFFER = 4 << 20  # bytes read at a time
 INITIAL_VALUES = 1 << 20  # initial capacity of a matrix
 MAX_SIZE = 1 << 20  # dimensions of a vector
 
@@ -32,7 +32,7 @@ class InputBuffer:
         self.begin = self.end = 0
 
     def more(self) -> bool:
-        """Move unconsumed bytes to the front and fill the buffer; returns False at the end of the file."""
+        """Move unconsumed bytes to the front and fill the buffer. Return False at the end of the file."""
         rest = self.end - self.begin
         buffer = self.text if 2 * rest <= len(self.text) else bytearray(2 * len(self.text))
         buffer[:rest] = self.text[self.begin : self.end]
@@ -52,7 +52,8 @@ class InputBuffer:
 
 @contextmanager
 def open_input(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[InputBuffer]:
-    """Open a file, or - for standard input, and fill the buffer. advance: called with numbers of bytes on disk."""
+    """Open a file, or - for standard input, and fill the buffer. advance: called with the number of bytes read on
+    disk."""
     source = Source(path, -1, plain=False)
     with source.reading(advance) as file:
         found = InputBuffer(source.name, file)
@@ -62,7 +63,7 @@ def open_input(path: str, advance: Callable[[int], None] = lambda count: None) -
 
 
 class TableBuilder:
-    """Collects the rows of a table. Capacity follows the rows that are read, since a header may be wrong."""
+    """Collects the rows of a table. Its capacity follows the rows read, since a header may be wrong."""
 
     def __init__(self, size: int) -> None:
         self.words: list[bytes] = []
@@ -73,7 +74,7 @@ class TableBuilder:
         return len(self.words)
 
     def free_rows(self) -> np.ndarray:
-        """Rows to be filled next, valid until the next call."""
+        """Return the rows to fill next, valid until the next call."""
         if len(self.words) == len(self._vectors):
             self._resize(len(self._vectors) * 5 // 4 + 1)
         return self._vectors[len(self.words) :]
@@ -83,21 +84,23 @@ class TableBuilder:
         return Table(self.words, self._vectors)
 
     def _resize(self, rows: int) -> None:
-        """Resize in place: the system remaps pages, and memory never holds the matrix twice."""
+        """Resize in place: the system remaps pages, so the matrix is never in memory twice."""
         self._vectors.resize((rows, self._size), refcheck=False)
 
 
-def validate(table: Table, name: str, where: Callable[[int], str], promised: int | None = None) -> Table:
-    """Return the table; raise unless it has the promised words, each once, and finite values. where: names a row."""
+def validate(table: Table, name: str, where: Callable[[int], str], expected: int | None = None) -> Table:
+    """Return the table. Raise unless it has as many words as the header says, each once, and finite values.
+
+    where: names a row."""
     words, vectors = table
-    if promised is not None and promised != len(words):
-        there = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
+    if expected is not None and expected != len(words):
+        count = f"there are {len(words):,}" if len(words) != 1 else "there is 1"
         raise NeglmError(
-            f"{name}: its first line promises {promised:,} word{'s' * (promised != 1)}, but {there}; get it again, or "
-            "mend that line"
+            f"{name}: the header says {expected:,} word{'s' * (expected != 1)}, but {count}; get it again, or "
+            "fix the header"
         )
     if not words:
-        raise NeglmError(f"{name} has no words: there is nothing to import")
+        raise NeglmError(f"{name} has no words: nothing to import")
     check_unique(words, name, where)
     step = max(1, INITIAL_VALUES // vectors.shape[1])
     for start in range(0, len(vectors), step):
@@ -105,8 +108,8 @@ def validate(table: Table, name: str, where: Callable[[int], str], promised: int
         if not finite.all():
             row = start + int(finite.argmin())
             raise NeglmError(
-                f"{name}, {where(row)}: the vector of {displayed(words[row])} has a number that is not finite, or too "
-                "large for 32 bits; make it again, or leave that word out"
+                f"{name}, {where(row)}: the vector of {displayed(words[row])} contains NaN, infinite or too large "
+                "values; make it again, or remove that word"
             )
     return table
 
@@ -118,12 +121,12 @@ def check_unique(words: Sequence[bytes], name: str, where: Callable[[int], str])
     for row, word in enumerate(words):
         if first.setdefault(word, row) != row:
             raise NeglmError(
-                f"{name}, {where(row)}: the word {displayed(word)} was there before, in {where(first[word])}; "
+                f"{name}, {where(row)}: duplicate word {displayed(word)}, first in {where(first[word])}; "
                 "each may appear only once"
             )
 
 
 def displayed(word: bytes) -> str:
-    """A word as it appears in messages."""
+    """Format a word for messages."""
     text = word.decode(errors="backslashreplace")
     return shown(text if len(text) <= 40 else text[:40] + "…")

@@ -14,7 +14,7 @@ COMMENT = b"#"
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """A test set."""
+    """A test set of word pairs."""
 
     words: list[tuple[bytes, ...]]  # pairs
     scores: np.ndarray  # float64: human ratings of their similarity
@@ -25,7 +25,8 @@ class RatedPairs:
 
 @dataclass(frozen=True)
 class Correlations:
-    """Correlations of cosines with human ratings: of known pairs, and of all, with a cosine of 0 for unknown ones."""
+    """Correlations of cosines with human ratings: of known pairs, and of all pairs, where unknown ones have cosine
+    0."""
 
     pairs: int
     used: int
@@ -52,7 +53,7 @@ def read_pairs(path: str) -> RatedPairs:
             words.append((fields[0], fields[1]))
             scores.append(score)
         elif not header_possible or any(_number(field) is not None for field in fields):
-            raise NeglmError(f"{where}: expected two words and a score, with tabs, commas or blanks between them")
+            raise NeglmError(f"{where}: expected two words and a score, separated by tabs, commas or blanks")
         header_possible = False
     if not words:
         raise NeglmError(f"{shown(path)} has no pairs of words: expected lines of two words and a score")
@@ -76,7 +77,7 @@ def correlations(pairs: RatedPairs, lexicon: Lexicon, words: CosineIndex) -> Cor
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """Split a line at tabs, if there are any; else at commas; else at blanks."""
+    """Split a line at tabs if there are any, else at commas, else at blanks."""
     for separator in (b"\t", b","):
         if separator in line:
             return [field.strip() for field in line.split(separator)]
@@ -92,19 +93,19 @@ def _number(field: bytes) -> float | None:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value, from 1; ties get their average rank."""
+    """Compute the rank of each value, from 1; ties get their average rank."""
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(sizes)
     return (last - (sizes - 1) / 2)[group]
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Spearman's rank correlation."""
+    """Compute Spearman's rank correlation."""
     return pearson(ranks(x), ranks(y))
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Pearson's correlation; None for fewer than two values, or if one side is constant."""
+    """Compute Pearson's correlation; None for fewer than two values, or if one side is constant."""
     if len(x) < 2 or (x == x[0]).all() or (y == y[0]).all():
         return None
     x, y = _standardize(x), _standardize(y)
@@ -112,7 +113,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def _standardize(values: np.ndarray) -> np.ndarray:
-    """Scale to zero mean and values of the order of 1, so that squares neither overflow nor underflow."""
+    """Center, and scale to magnitudes near 1, so that squares neither overflow nor underflow."""
     values = values.astype(np.float64)
     values = values / np.abs(values).max()
     values = values - values.mean()

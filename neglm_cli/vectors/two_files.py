@@ -1,4 +1,5 @@
-"""Forms of two files, a matrix and its words: .npy with a list, and the .tsv of TensorBoard's embedding projector."""
+"""Formats of two files, a matrix and its words: .npy with a word list, and .tsv for TensorBoard's embedding
+projector."""
 
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
@@ -18,7 +19,7 @@ from neglm_cli.vectors.word2vec import write_rows
 
 NPY_MAGIC = b"\x93NUMPY"
 NPY_FORBIDDEN = b"\n\r"  # bytes that a word on its own line cannot contain
-BLOCK = 1 << 12  # rows that are written at a time
+BLOCK = 1 << 12  # rows written at a time
 TSV_SEPARATOR = b"\t"
 TSV_FORBIDDEN = b"\t\n\r"  # bytes that a word in a column cannot contain
 TSV_HEADER = b"word\tcount\n"  # the projector expects a header if there is more than one column
@@ -55,12 +56,12 @@ def _matrix(source: InputBuffer) -> np.ndarray:
         array = np.lib.format.read_array(cast(Any, source), allow_pickle=False)
     except ValueError as error:
         reason = str(error).splitlines()[0]
-        raise NeglmError(f"{source.name} is damaged, or no matrix: NumPy says: {reason}") from error
+        raise NeglmError(f"{source.name} is damaged or not a matrix: NumPy says: {reason}") from error
     if source.read(1):
-        raise NeglmError(f"{source.name} has bytes behind the end of its matrix; make it again")
+        raise NeglmError(f"{source.name} has bytes after its matrix; make it again")
     if array.ndim != 2 or array.dtype.kind not in "fiu" or array.shape[1] == 0:
         shape = " × ".join(map(str, array.shape))
-        raise NeglmError(f"{source.name} holds {array.dtype} {shape}, not a matrix of numbers with one row for a word")
+        raise NeglmError(f"{source.name} holds {array.dtype} {shape}, not a numeric matrix with one row per word")
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, np.float32)
 

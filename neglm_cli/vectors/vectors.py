@@ -1,4 +1,4 @@
-"""Files of vectors: a matrix for words, one for contexts, and their words; and the tables of language models."""
+"""Files of vectors: a matrix of words, one of contexts, and their words; and the tables of language models."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ TABLES = {"input": "embedding", "output": "output"}
 
 
 class Training(NamedTuple):
-    """How vectors were trained; the fields are those of `Vectors`."""
+    """Training of vectors; the fields are those of `Vectors`."""
 
     objective: str
     k: int
@@ -51,7 +51,7 @@ class Vectors:
         return self.vectors.shape[1]
 
     def save(self, path: str) -> str:
-        """Write the file; returns the checksum that names it."""
+        """Write the file. Return its checksum."""
         training = Training(
             self.objective, self.k, self.noise_alpha, self.arguments, self.files, self.progress
         )  # fmt: skip
@@ -81,7 +81,7 @@ def write_vectors(
     context_vectors: np.ndarray | Matrix,
     training: Training,
 ) -> str:
-    """Write a file of vectors; returns the checksum that names it."""
+    """Write a file of vectors. Return its checksum."""
     fields = {
         "arguments": training.arguments,
         "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in training.files],
@@ -109,7 +109,8 @@ def load_vectors(path: str, table: str | None = None) -> Vectors:
 
 
 def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
-    """The vectors of a file. table: which one of a language model; the other has the contexts, if it is as wide."""
+    """Return the vectors of a file. table: of a language model; the other one has the contexts, if it is as
+    wide."""
     if stored.kind == KIND:
         if table is not None:
             raise NeglmError(f"{stored.name} is a file of vectors, not a language model: leave out --table")

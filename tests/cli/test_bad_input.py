@@ -44,7 +44,7 @@ def test_missing(neglm: Neglm) -> None:
 def test_empty(neglm: Neglm) -> None:
     Path("empty.txt").touch()
     assert refused(neglm, "empty.txt") == (
-        "neglm: empty.txt is empty: there are no words to read; name a file with text in it"
+        "neglm: empty.txt is empty: there are no words to read; name a file that contains text"
     )
     Path("empty.gz").write_bytes(gzip.compress(b""))
     assert "empty.gz has no words" in refused(neglm, "empty.gz")
@@ -140,7 +140,7 @@ def test_a_disk_that_gets_full(neglm: Neglm, workplace: Path) -> None:
     before = sorted(os.listdir())
     for arguments, message in (
         ([], "cannot write vocab.safetensors"),
-        (["--memory", "1M"], "set TMPDIR to one with more room"),
+        (["--memory", "1M"], "set TMPDIR to a directory with more space"),
     ):
         neglm("vocab", "corpus", "-o", "warm", *arguments)
         result = subprocess.run(
@@ -173,7 +173,7 @@ def test_merging_what_is_no_vocabulary(neglm: Neglm) -> None:
 def test_a_vocabulary_as_a_corpus(neglm: Neglm) -> None:
     Path("corpus").write_bytes(b"some text\n")
     neglm("vocab", "corpus", "-o", "good")
-    assert "good is a file of neglm's, not a text" in refused(neglm, "good")
+    assert "good is a neglm file, not text" in refused(neglm, "good")
 
 
 def test_names_that_cannot_be(neglm: Neglm) -> None:

@@ -151,7 +151,7 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
     monkeypatch.setattr(doctor_run, "examinable", lambda gpu: gpu)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", gpu_checks)
     monkeypatch.setattr("neglm_cli.lm.cuda.rates.rates", gpu_rates)
-    monkeypatch.setattr("neglm_cli.lm.cuda.checks.how_steps_are_made", lambda *_: "one after the other")
+    monkeypatch.setattr("neglm_cli.lm.cuda.checks.describe_plans", lambda *_: "one after the other")
     monkeypatch.setattr(doctor_run, "processor_rates", lambda task: RATE)
     report = here(code=1)
     for expected in (

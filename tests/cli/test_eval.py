@@ -158,8 +158,8 @@ def test_what_is_wrong(neglm: Neglm, sets: None) -> None:
     Path("bad").write_bytes(b"a b 1\na b\n")
     for arguments, message in (
         (("--similarity", "nothing"), "nothing does not exist"),
-        (("--similarity", "empty"), "empty is empty: there is nothing to evaluate"),
-        (("--analogy", "empty"), "empty is empty: there is nothing to evaluate"),
+        (("--similarity", "empty"), "empty is empty: nothing to evaluate"),
+        (("--analogy", "empty"), "empty is empty: nothing to evaluate"),
         (("--similarity", "pairs", "bad"), "bad, line 2: expected two words and a score"),
         (("--analogy", "bad"), "bad, line 1: expected four words, or a colon and the name of a section"),
         (("--similarity", "pairs", "vectors.safetensors"), "VECTORS comes before the options"),

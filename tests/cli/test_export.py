@@ -134,7 +134,7 @@ def test_places_that_cannot_be_written(neglm: Neglm, vectors: Vectors) -> None:
     assert "cannot write no/out.txt: No such file" in refused(neglm, "-o", "no/out.txt")
     assert "cannot write no/out" in refused(neglm, "-o", "no/out.npy")
     assert "No space left on device" in refused(neglm, "--form", "text", "-o", "/dev/full")
-    assert "has two files, so name an ordinary one" in refused(neglm, "--form", "tsv", "-o", "/dev/null")
+    assert "has two files; name a regular file" in refused(neglm, "--form", "tsv", "-o", "/dev/null")
     assert not os.path.exists("/dev/null.metadata.tsv")
     Path("folder.npy").mkdir()
     assert "cannot write folder.npy" in refused(neglm, "-o", "folder.npy")

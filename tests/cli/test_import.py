@@ -78,7 +78,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
     assert list(vectors.contexts) == [b"a", b"b"]
     assert vectors.context_vectors.tolist() == [[1, 2], [3, 4]]
     Path("long").write_bytes(b"a 1 2 3\n")
-    assert "2 numbers each, but the context vectors 3" in refused(neglm, "words", "--contexts", "long")
+    assert "2 dimensions, but the context vectors 3" in refused(neglm, "words", "--contexts", "long")
     assert "nothing does not exist" in refused(neglm, "words", "--contexts", "nothing")
     assert "can be read only once" in refused(neglm, "-", "--contexts", "-", code=2)
 
@@ -87,43 +87,43 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
     ("text", "message"),
     [
         (b"", "in is empty"),
-        (b"\n", "in is in none of the forms"),
-        (b"\x00\x01\x02", "in is in none of the forms"),
-        (b"words without numbers\n", "in is in none of the forms"),
-        (b"PK\x03\x04rest", "in is a zip archive: unpack it"),
-        (b"\xba\x16\x4f\x2f\x0c\0\0\0", "in is a model of fastText's: import the .vec file"),
+        (b"\n", "in has an unknown format"),
+        (b"\x00\x01\x02", "in has an unknown format"),
+        (b"words without numbers\n", "in has an unknown format"),
+        (b"PK\x03\x04rest", "in is a zip archive; unpack it"),
+        (b"\xba\x16\x4f\x2f\x0c\0\0\0", "in is a fastText model; import its .vec file"),
         (b"0 2\n", "in has no words"),
-        (b"2 0\na\nb\n", "in, line 1: 0 numbers for each word is not from 1 to 1,048,576"),
+        (b"2 0\na\nb\n", "in, line 1: 0 dimensions, expected 1 to 1,048,576"),
         (b"2 9999999999\na 1\n", "in, line 1: 9,999,999,999 numbers for each word"),
-        (b"3 2\na 1 2\nb 3 4\n", "in: its first line promises 3 words, but there are 2"),
-        (b"999999999999 2\na 1 2\n", "in: its first line promises 999,999,999,999 words, but there is 1"),
-        (b"1 2\na 1 2\nb 3 4\n", "in: its first line promises 1 word, but there are 2"),
-        (b"2 2\na 1 2\nb 3\n", "in, line 3: expected a word and 2 numbers, as the first line has it, but found 1"),
-        (b"2 2\na 1 2\nb c 3 4\n", "in, line 3: expected a word and 2 numbers, as the first line has it, but found 3"),
+        (b"3 2\na 1 2\nb 3 4\n", "in: the header says 3 words, but there are 2"),
+        (b"999999999999 2\na 1 2\n", "in: the header says 999,999,999,999 words, but there is 1"),
+        (b"1 2\na 1 2\nb 3 4\n", "in: the header says 1 word, but there are 2"),
+        (b"2 2\na 1 2\nb 3\n", "in, line 3: expected a word and 2 values, as in the first line, but found 1"),
+        (b"2 2\na 1 2\nb c 3 4\n", "in, line 3: expected a word and 2 values, as in the first line, but found 3"),
         (b"a 1 2\nb 3 4\nc 5 6 7\n", "in, line 3: expected a word and 2 numbers"),
-        (b"2 2\na 1 2\n 3 4\n", "in, line 3: expected a word and 2 numbers, as the first line has it, but found 1"),
-        (b"2 2\na 1 2\n\nb 3 4\n", "in, line 3 is empty, but there are more behind it"),
+        (b"2 2\na 1 2\n 3 4\n", "in, line 3: expected a word and 2 values, as in the first line, but found 1"),
+        (b"2 2\na 1 2\n\nb 3 4\n", "in, line 3 is empty, but more lines follow"),
         (b"2 2\na 1 2\nb 3 4", "in is cut short: line 3 does not end with a newline"),
         (b"a 1 2\nb 3", "in is cut short: line 2 does not end with a newline"),
-        (b"2 2\na 1 2\na 3 4\n", "in, line 3: the word a was there before, in line 2"),
-        (b"a 1 2\nb 1 2\nb 3 4\n", "in, line 3: the word b was there before, in line 2"),
-        (b"2 2\na 1 2\nb 3 nan\n", "in, line 3: the vector of b has a number that is not finite"),
-        (b"a -inf 2\n", "in, line 1: the vector of a has a number that is not finite"),
-        (b"a 1 2\nb 3 1e39\n", "in, line 2: the vector of b has a number that is not finite, or too large"),
+        (b"2 2\na 1 2\na 3 4\n", "in, line 3: duplicate word a, first in line 2"),
+        (b"a 1 2\nb 1 2\nb 3 4\n", "in, line 3: duplicate word b, first in line 2"),
+        (b"2 2\na 1 2\nb 3 nan\n", "in, line 3: the vector of b contains NaN, infinite"),
+        (b"a -inf 2\n", "in, line 1: the vector of a contains NaN, infinite"),
+        (b"a 1 2\nb 3 1e39\n", "in, line 2: the vector of b contains NaN, infinite or too large values"),
         (b"a 1 2\nb 3 4x\n", "in, line 2: 4x is not a number"),
         (b"a 1 2\nb 3 1_0\n", "in, line 2: 1_0 is not a number"),
         (b"a 1 2\nb 3 1e\n", "in, line 2: 1e is not a number"),
         (b"a 1 2\nb 3 .\n", "in, line 2: . is not a number"),
         (b"a 1 2\nb 3 1.2.3\n", "in, line 2: 1.2.3 is not a number"),
         (b"a 1 2\nb - 3\n", "in, line 2: - is not a number"),
-        (BINARY[:-2], "in is cut short: record 2 is incomplete, and 2 are promised"),
-        (BINARY[:15], "in: its first line promises 2 words, but there is 1"),
-        (BINARY.replace(b"2 2", b"3 2", 1), "in: its first line promises 3 words, but there are 2"),
-        (BINARY.replace(b"2 2", b"1 2", 1), "in: its first line promises 1 word, but there are 2"),
-        (BINARY.replace(b"\nb ", b"\na "), "in, record 2: the word a was there before, in record 1"),
-        (BINARY.replace(b"\nb ", b"\n "), "in, record 2: there is no word before the blank"),
+        (BINARY[:-2], "in is cut short: record 2 of 2 is incomplete"),
+        (BINARY[:15], "in: the header says 2 words, but there is 1"),
+        (BINARY.replace(b"2 2", b"3 2", 1), "in: the header says 3 words, but there are 2"),
+        (BINARY.replace(b"2 2", b"1 2", 1), "in: the header says 1 word, but there are 2"),
+        (BINARY.replace(b"\nb ", b"\na "), "in, record 2: duplicate word a, first in record 1"),
+        (BINARY.replace(b"\nb ", b"\n "), "in, record 2: the word is empty"),
         (BINARY.replace(b"\0\0\x80\x40", b"\0\0\xc0\x7f"), "in, record 2: the vector of b has a number that is not"),
-        (gzip.compress(BINARY, mtime=0)[:-9], "in is cut short: its gzip data end too early"),
+        (gzip.compress(BINARY, mtime=0)[:-9], "in is cut short: its gzip data ends early"),
         (gzip.compress(BINARY, mtime=0)[:-8] + bytes(8), "in is damaged: gzip says:"),
     ],
 )  # fmt: skip
@@ -140,7 +140,7 @@ def test_what_is_no_file_of_vectors(neglm: Neglm, workplace: Path) -> None:
     assert "cannot read folder: Is a directory" in refused(neglm, "folder")
     Path("corpus").write_bytes(b"a b\n")
     neglm("vocab", "corpus")
-    assert "vocab.safetensors is a file of neglm's already" in refused(neglm, "vocab.safetensors")
+    assert "vocab.safetensors is already a neglm file" in refused(neglm, "vocab.safetensors")
     assert "the output corpus is one of the inputs" in refused(neglm, "corpus", "-o", "corpus", code=2)
 
 
@@ -150,7 +150,7 @@ def test_the_form_can_be_named(neglm: Neglm, workplace: Path) -> None:
     assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--form", "npy", "--words", "in")
     Path("in").write_bytes(b"a 1 2\n")
     assert "in, line 1: expected how many words" in refused(neglm, "in", "--form", "binary")
-    assert "which has its words in it: leave out --words" in refused(neglm, "in", "--words", "in")
+    assert "which includes its words: leave out --words" in refused(neglm, "in", "--words", "in")
 
 
 def test_matrices(neglm: Neglm, workplace: Path) -> None:
@@ -162,23 +162,23 @@ def test_matrices(neglm: Neglm, workplace: Path) -> None:
     assert vectors.vectors.tolist() == matrix.tolist()
     neglm("import", "-", "--words", "in.words.txt", "-o", "piped", stdin=gzip.compress(Path("in.npy").read_bytes()))
     assert Vectors.load("piped").vectors.tolist() == matrix.tolist()
-    assert "an .npy file has no words in it: name a list" in refused(neglm, "-", stdin=Path("in.npy").read_bytes())
+    assert "an .npy file contains no words: name a word list" in refused(neglm, "-", stdin=Path("in.npy").read_bytes())
 
 
 @pytest.mark.parametrize(
     ("matrix", "words", "message"),
     [
-        (np.ones((2, 2)), None, "an .npy file has no words in it, and in.words.txt does not exist: name a list"),
+        (np.ones((2, 2)), None, "an .npy file contains no words, and in.words.txt does not exist: name a word list"),
         (np.ones((2, 2)), b"", "in.words.txt is empty"),
         (np.ones((2, 2)), b"a\nb\nc\n", "in.words.txt has 3 words, but in.npy has 2 rows"),
-        (np.ones((2, 2)), b"a\na\n", "in.words.txt, line 2: the word a was there before, in line 1"),
+        (np.ones((2, 2)), b"a\na\n", "in.words.txt, line 2: duplicate word a, first in line 1"),
         (np.ones((2, 2)), b"a\n\n", "in.words.txt, line 2 is empty: every line must be a word"),
-        (np.array([[1, 2], [3, np.inf]]), b"a\nb\n", "in.npy, row 2: the vector of b has a number that is not finite"),
-        (np.array([[1, 2], [3, 1e300]]), b"a\nb\n", "in.npy, row 2: the vector of b has a number that is not finite"),
+        (np.array([[1, 2], [3, np.inf]]), b"a\nb\n", "in.npy, row 2: the vector of b contains NaN, infinite"),
+        (np.array([[1, 2], [3, 1e300]]), b"a\nb\n", "in.npy, row 2: the vector of b contains NaN, infinite"),
         (np.ones(3), b"a\nb\nc\n", "in.npy holds float64 3, not a matrix of numbers"),
         (np.ones((2, 0)), b"a\nb\n", "in.npy holds float64 2 × 0, not a matrix of numbers"),
         (np.array([["x"]]), b"a\n", "in.npy holds <U1 1 × 1, not a matrix of numbers"),
-        (np.array([[None]]), b"a\n", "in.npy is damaged, or no matrix: NumPy says: Object arrays cannot be loaded"),
+        (np.array([[None]]), b"a\n", "in.npy is damaged or not a matrix: NumPy says: Object arrays cannot be loaded"),
     ],
 )  # fmt: skip
 def test_bad_matrices(neglm_here: Neglm, matrix: np.ndarray, words: bytes | None, message: str) -> None:
@@ -191,9 +191,9 @@ def test_matrices_that_are_not_whole(neglm: Neglm, workplace: Path) -> None:
     npy("in.npy", np.ones((2, 2)), b"a\nb\n")
     whole = Path("in.npy").read_bytes()
     Path("in.npy").write_bytes(whole[:-1])
-    assert "in.npy is damaged, or no matrix: NumPy says: EOF" in refused(neglm, "in.npy")
+    assert "in.npy is damaged or not a matrix: NumPy says: EOF" in refused(neglm, "in.npy")
     Path("in.npy").write_bytes(whole + b"x")
-    assert "in.npy has bytes behind the end of its matrix" in refused(neglm, "in.npy")
+    assert "in.npy has bytes after its matrix" in refused(neglm, "in.npy")
 
 
 def test_output_that_cannot_be_written(neglm: Neglm, workplace: Path) -> None:

@@ -185,7 +185,7 @@ def test_input_that_cannot_be_read(neglm: Neglm, workplace: Path) -> None:
     assert refused(neglm, "nothing.txt") == "neglm: nothing.txt does not exist"
     Path("empty").touch()
     assert "empty is empty: there are no words to read" in refused(neglm, "empty")
-    assert refused(neglm, "-").endswith("input is empty: there are no words to read; pipe a text into it")
+    assert refused(neglm, "-").endswith("input is empty: there are no words to read; pipe text into it")
     Path("blank").write_bytes(b" \n\t\n")
     assert "blank has no words" in refused(neglm, "blank")
     assert "standard input has no words" in refused(neglm, "-", stdin=b" \n")

@@ -195,7 +195,7 @@ def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
     Path("stubs/sklearn").mkdir(parents=True)
     Path("stubs/sklearn/__init__.py").write_text("raise ImportError('no sklearn')")
     refused = neglm("plot", "vectors.safetensors", "--method", "tsne", PYTHONPATH="stubs", code=1)
-    assert "--method tsne needs scikit-learn: pip install scikit-learn, or take pca" in one_sentence(refused.stderr)
+    assert "--method tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
@@ -226,7 +226,7 @@ def without_matplotlib(workplace: Path) -> dict[str, str]:
 def test_without_matplotlib(neglm: Neglm, logs: None, without_matplotlib: dict[str, str]) -> None:
     refused = neglm("plot", "neglm.log", code=1, **without_matplotlib)
     assert one_sentence(refused.stderr) == (
-        "neglm: pictures need matplotlib, which is not there: pip install 'neglm[plot]'"
+        "neglm: figures need matplotlib, which is not installed: pip install 'neglm[plot]'"
     )
     assert not Path("curves.svg").exists()
     followed = neglm("plot", "--follow", "neglm.log", COLUMNS="70", **without_matplotlib).stdout.decode()
@@ -251,7 +251,7 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     assert "empty.log has no report yet: wait for the first one" in sentence("empty.log")
     assert "empty.log has no report yet" in sentence("neglm.log", "empty.log")
     Path("text").write_bytes(b"some words\n")
-    assert "text, line 1: this is not the log of a training" in sentence("neglm.log", "text")
+    assert "text, line 1: this is not a training log" in sentence("neglm.log", "text")
     assert "nothing does not exist" in sentence("nothing")
     Path("folder").mkdir()
     assert "folder is a directory" in sentence("folder")
@@ -379,4 +379,4 @@ def test_follow_refuses_what_is_no_log(neglm: Neglm, vectors: Vectors) -> None:
     for name in ("vectors.safetensors", "text"):
         Path("text").write_bytes(b"words\n")
         refused = neglm("plot", "--follow", name, code=1)
-        assert f"{name}, line 1: this is not the log of a training" in one_sentence(refused.stderr)
+        assert f"{name}, line 1: this is not a training log" in one_sentence(refused.stderr)

@@ -156,7 +156,7 @@ def test_refused(neglm: Neglm, pairs: Pairs) -> None:
     Vectors(**(whole.__dict__ | {"vectors": np.full((9, 3), np.inf, np.float32)})).save("v")
     assert "contains NaN, infinite" in one_sentence(neglm("pmi", "v", code=1).stderr)
     Vectors(**(whole.__dict__ | {"files": []})).save("v")
-    assert "v remembers no corpus: name one" in one_sentence(neglm("pmi", "v", code=1).stderr)
+    assert "v has no record of its corpus; name one" in one_sentence(neglm("pmi", "v", code=1).stderr)
     whole.save("v")
     assert "give one of them" in one_sentence(neglm("pmi", "v", "text", "--pairs", "pairs.tsv", code=2).stderr)
     Path("pairs.tsv").write_bytes(b"word 1\ty0\n")

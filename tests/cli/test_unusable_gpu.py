@@ -30,16 +30,16 @@ DRIVERS = {
     "no GPUs": NO_GPU,
     "no start": "the NVIDIA driver does not start: CUDA_ERROR_UNKNOWN",
     "mismatch": "the NVIDIA driver does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-    "old driver": "the NVIDIA driver is made for CUDA 12.4, and the CUDA libraries here need a driver for CUDA 13",
-    "old GPU": "the NVIDIA GPU has compute capability 6.0, and neglm needs 7.5 or more",
+    "old driver": "the NVIDIA driver supports CUDA 12.4, but the installed CUDA libraries need a driver for CUDA 13",
+    "old GPU": "the NVIDIA GPU has compute capability 6.0, but neglm needs at least 7.5",
 }
 TRIALS = {
     "no memory": "a trial kernel fails on the NVIDIA GPU: ",
     "no launch": "a trial kernel fails on the NVIDIA GPU: ",
-    "wrong numbers": "a trial kernel gives wrong numbers on the NVIDIA GPU",
+    "wrong numbers": "a trial kernel gives wrong results on the NVIDIA GPU",
 }
 MODELS = {
-    "only the trial": "the GPU gives wrong numbers for a tiny model",
+    "only the trial": "the GPU gives wrong results for a tiny model",
     "only the trial launches": "the GPU fails: ",
     "little memory": "Stub GPU has ",
 }

@@ -1,4 +1,4 @@
-"""The pages of the recipes: their tables are what the results beside them say."""
+"""The tables on the pages of the recipes match their stored results."""
 
 import json
 import os
@@ -11,11 +11,11 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PAGES = {path.parent.name: path.parent / "README.md" for path in sorted(EXAMPLES.glob("*/results"))}
-PAGES["readme"] = EXAMPLES.parent / "README.md"  # which quotes the others
+PAGES["readme"] = EXAMPLES.parent / "README.md"  # quotes the others
 
 
 def report(directory: Path, *arguments: str) -> str:
-    """What examples/report prints, in this directory."""
+    """Run examples/report in this directory. Return its output."""
     command = [sys.executable, str(EXAMPLES / "report"), *arguments]
     done = subprocess.run(
         command, check=True, cwd=directory, stdout=subprocess.PIPE, env=os.environ | {"PYTHONUTF8": "1"}
@@ -24,7 +24,7 @@ def report(directory: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("recipe", PAGES)
-def test_tables_are_made_from_the_results(recipe: str, tmp_path: Path) -> None:
+def test_tables_match_the_results(recipe: str, tmp_path: Path) -> None:
     page = PAGES[recipe].read_text(encoding="utf-8")
     tables = report(tmp_path, recipe).split("\n\n")
     assert len(tables) > 1
@@ -36,12 +36,12 @@ def test_tables_are_made_from_the_results(recipe: str, tmp_path: Path) -> None:
 
 
 def texts(picture: Path) -> list[str]:
-    """All that is written in an SVG; its lines differ a little from one version of matplotlib to the next."""
+    """Return all text in an SVG; paths differ slightly between versions of matplotlib."""
     elements = ET.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}text")
     return sorted("".join(element.itertext()) for element in elements)
 
 
-def test_the_loss_in_a_picture_is_that_of_the_last_epoch() -> None:
+def test_figures_show_the_loss_of_the_last_epoch() -> None:
     """NEGLM's log has reports up to the seventh epoch only, and its epochs to the end."""
     log = (EXAMPLES / "ptb" / "results" / "1" / "neglm" / "log.json").read_text(encoding="utf-8").splitlines()
     last = [found for found in map(json.loads, log) if found["event"] == "epoch"][-1]
@@ -73,7 +73,7 @@ def test_a_report_has_the_best_epoch_and_the_test(tmp_path: Path) -> None:
     assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_logs_are_thinned_evenly_and_nothing_of_the_machine_is_kept(tmp_path: Path) -> None:
+def test_logs_are_thinned_evenly_without_machine_data(tmp_path: Path) -> None:
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import made; from pathlib import Path\n"
         "log = made.read_log(Path('log')); again = Path('again'); again.write_bytes(made.as_log(log))\n"

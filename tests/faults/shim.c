@@ -20,7 +20,7 @@
 
 struct shared {
     int calls;     /* so far, on files below the directory */
-    int failing;   /* the number of the call that is to fail; 0 for none */
+    int failing;   /* the number of the call to fail; 0 for none */
     char kind[16]; /* of the call that has failed */
 };
 
@@ -60,7 +60,7 @@ static int inside_fd(int fd) {
     return inside(path);
 }
 
-/* Whether this call is the one to fail. */
+/* Returns true if this call is the one to fail. */
 static int fails(const char *kind, int is_inside, int error) {
     if (!is_inside) return 0;
     int number = __atomic_add_fetch(&shared->calls, 1, __ATOMIC_SEQ_CST);
@@ -120,7 +120,7 @@ CALL(int, unlinkat, (int at, const char *path, int flags), (at, path, flags), ON
 CALL(int, rmdir, (const char *path), (path), ON_PATH("rmdir", path, EIO), -1)
 CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), ON_PATH("mkdir", path, EIO), -1)
 
-/* The file is closed all the same, as Linux does it. */
+/* The file is closed nevertheless, as on Linux. */
 EXPORTED int close(int fd) {
     if (ON_FD("close", fd, EIO)) {
         REAL(close)(fd);

@@ -1,7 +1,7 @@
-"""Every system call that a command makes on its files fails once: the command does what it should, or says in one
-sentence why not, and nothing is lost, half-written or left behind.
+"""Makes every system call of a command on its files fail once: the command succeeds, or prints one sentence of error,
+and nothing is lost, half-written or left behind.
 
-`make test` tries some of the calls, `make check` (FAULTS=all) each of them.
+`make test` tries some of the calls, `make check` (FAULTS=all) all of them.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.conftest import users_environment
 from tests.warm import Warm
 
 SHIM = Path(__file__).with_name("shim.c")
-STRIDE = 1 if os.environ.get("FAULTS") == "all" else 13  # every so many-th call fails
+STRIDE = 1 if os.environ.get("FAULTS") == "all" else 13  # one call in STRIDE fails
 SMALL = "--hidden 4 --k 2 --epochs 2 --batch 2 --bptt 5 --threads 1 --valid other.txt --log log"
 TINY = "--size 4 --min-count 1 --iter 1 --threads 1"
 REMOVALS = ("unlink", "rmdir")
@@ -45,7 +45,7 @@ COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensor
 
 class Case(NamedTuple):
     command: str
-    outputs: tuple[str, ...]  # files that belong together
+    outputs: tuple[str, ...]  # files written together
 
 
 CASES = {
@@ -69,8 +69,8 @@ CASES = {
 }  # fmt: skip
 
 
-class Place:
-    """A directory for commands, with a cache and a temporary directory in it, that can be put back as it was."""
+class Sandbox:
+    """A directory for commands, with its own cache and temporary directory, that can be restored."""
 
     def __init__(self, root: Path, shim: Path) -> None:
         self.root = root
@@ -82,7 +82,7 @@ class Place:
         self._warm = Warm(users_environment() | environment)
 
     def run(self, command: str, failing: int = 0) -> tuple["subprocess.CompletedProcess[bytes]", int, str]:
-        """Also the number of calls, and the name of the one that has failed."""
+        """Run a command. Return also the number of calls, and the name of the one that failed."""
         return self._warm.run_with_fault(command.split(), self.work, (str(self.root), failing))
 
     def works(self, command: str) -> None:
@@ -90,7 +90,7 @@ class Place:
         assert done.returncode == 0, (command, done.stderr.decode())
 
     def keep(self) -> None:
-        """What is there now is what `restore` restores."""
+        """Save the current files for `restore`."""
         shutil.rmtree(self._before, ignore_errors=True)
         shutil.copytree(self.root, self._before)
 
@@ -103,8 +103,8 @@ class Place:
         return {path.name: path.read_bytes() for path in self.work.iterdir()}
 
     def hidden(self) -> list[str]:
-        places = (self.work, self.cache)
-        return sorted(path.name for place in places for path in place.iterdir() if path.name.startswith("."))
+        sandboxs = (self.work, self.cache)
+        return sorted(path.name for sandbox in sandboxs for path in sandbox.iterdir() if path.name.startswith("."))
 
     def leftovers(self) -> list[str]:
         return [*self.hidden(), *(path.name for path in self.temporary.iterdir())]
@@ -114,13 +114,13 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or not os.path.exists("/proc/self/fd"):
         pytest.skip("needs a C compiler and Linux")
     shim = tmp_path_factory.mktemp("shim") / "shim.so"
     subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", shim, SHIM, "-ldl"], check=True)
-    made = Place(tmp_path_factory.mktemp("faults"), shim)
+    made = Sandbox(tmp_path_factory.mktemp("faults"), shim)
     (made.work / "corpus.txt").write_text(TEXT * 20)
     (made.work / "other.txt").write_text("the queen of york saw a man\n" * 20)
     with open(made.work / "corpus.gz", "wb") as file:
@@ -134,38 +134,38 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     made.close()
 
 
-def interrupted(place: Place) -> None:
-    """Leave the state of a training: its model could not be written at the end."""
-    _, calls, _ = place.run(CASES["train-lm"].command)
+def interrupted(sandbox: Sandbox) -> None:
+    """Leave the state of a training whose model could not be written at the end."""
+    _, calls, _ = sandbox.run(CASES["train-lm"].command)
     for failing in range(calls, 0, -1):
-        place.restore()
-        place.run(CASES["train-lm"].command, failing)
-        if (place.work / "model2.safetensors.partial").exists():
+        sandbox.restore()
+        sandbox.run(CASES["train-lm"].command, failing)
+        if (sandbox.work / "model2.safetensors.partial").exists():
             return
     raise AssertionError("no training was cut short")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_call_fails_once(place: Place, name: str) -> None:
+def test_each_call_fails_once(sandbox: Sandbox, name: str) -> None:
     case = CASES[name]
-    place.restore()
+    sandbox.restore()
     if name == "resume":
-        interrupted(place)
+        interrupted(sandbox)
     elif name == "plot":
         pytest.importorskip("matplotlib")
-    start = Start(place)
+    start = Start(sandbox)
     try:
-        done, calls, _ = place.run(case.command)
+        done, calls, _ = sandbox.run(case.command)
         assert done.returncode == 0, done.stderr.decode()
-        new = {output: place.files()[output] for output in case.outputs}
+        new = {output: sandbox.files()[output] for output in case.outputs}
         assert all(new[output] != start.files[output] for output in case.outputs if name != "resume")
-        assert not place.leftovers()
+        assert not sandbox.leftovers()
         first = 1 + list(CASES).index(name) % STRIDE
         wrong = []
         for failing in range(first, calls + 1, STRIDE):
             start.restore()
             try:
-                check(place, case, failing, start.files, new)
+                check(sandbox, case, failing, start.files, new)
             except AssertionError as error:
                 wrong.append(f"call {failing} of {calls}: {error}")
         assert not wrong, "\n".join([f"neglm {case.command}", *wrong])
@@ -174,15 +174,15 @@ def test_each_call_fails_once(place: Place, name: str) -> None:
 
 
 class Start:
-    """What is there before each run of a case."""
+    """The files before each run of a case."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.files = place.files()
-        self._cache = {path.name: path.read_bytes() for path in place.cache.iterdir()}
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.files = sandbox.files()
+        self._cache = {path.name: path.read_bytes() for path in sandbox.cache.iterdir()}
 
     def restore(self) -> None:
-        for directory, contents in ((self._place.work, self.files), (self._place.cache, self._cache)):
+        for directory, contents in ((self._sandbox.work, self.files), (self._sandbox.cache, self._cache)):
             for path in directory.iterdir():
                 if path.name not in contents:
                     path.unlink()
@@ -190,23 +190,23 @@ class Start:
                 path = directory / name
                 if not path.exists() or path.read_bytes() != data:
                     path.write_bytes(data)
-        for path in self._place.temporary.iterdir():
+        for path in self._sandbox.temporary.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def close(self) -> None:
-        self._place.restore()
+        self._sandbox.restore()
 
 
-def check(place: Place, case: Case, failing: int, old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    done, _, kind = place.run(case.command, failing)
+def check(sandbox: Sandbox, case: Case, failing: int, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    done, _, kind = sandbox.run(case.command, failing)
     said = done.stderr.decode()
-    assert kind, "it was not made"
+    assert kind, "no call failed"
     assert "unexpected" not in said, (kind, said)
     assert "Traceback" not in said, (kind, said)
     sentences = [line for line in said.splitlines() if line.startswith("neglm: ")]
     assert done.returncode in (0, 1), (kind, done.returncode, said)
     assert len(sentences) == done.returncode, (kind, said)
-    files = place.files()
+    files = sandbox.files()
     state = "model2.safetensors.partial"
     found = {output: files.get(output) for output in case.outputs}
     assert found in (new, {output: old[output] for output in case.outputs}), (kind, said, "outputs do not agree")
@@ -221,20 +221,20 @@ def check(place: Place, case: Case, failing: int, old: dict[str, bytes], new: di
             assert files[name] == data, (kind, name, "changed")
     assert set(files) - set(old) <= {state} or kind in REMOVALS, (kind, said, set(files) - set(old))
     if state in files:
-        container.read(place.work / state)
-    assert not place.leftovers() or kind in REMOVALS, (kind, said, place.leftovers())
-    again(place, case, new, state in files)
+        container.read(sandbox.work / state)
+    assert not sandbox.leftovers() or kind in REMOVALS, (kind, said, sandbox.leftovers())
+    again(sandbox, case, new, state in files)
 
 
-def again(place: Place, case: Case, new: dict[str, bytes], is_unfinished: bool) -> None:
-    """A run without faults makes what the first should have made, and removes what it has left."""
-    for path in place.temporary.iterdir():
+def again(sandbox: Sandbox, case: Case, new: dict[str, bytes], is_unfinished: bool) -> None:
+    """Run again without faults: outputs are correct, and leftovers are removed."""
+    for path in sandbox.temporary.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     if is_unfinished:
-        place.works(CASES["resume"].command)
-    elif case is CASES["resume"]:  # it has finished: there is nothing to go on with
+        sandbox.works(CASES["resume"].command)
+    elif case is CASES["resume"]:  # it has finished: nothing to resume
         return
     else:
-        place.works(case.command)
-    assert {output: place.files()[output] for output in case.outputs} == new
-    assert not place.leftovers(), place.leftovers()
+        sandbox.works(case.command)
+    assert {output: sandbox.files()[output] for output in case.outputs} == new
+    assert not sandbox.leftovers(), sandbox.leftovers()

@@ -2,10 +2,10 @@
 
     python -m tests.golden record FILE [--tree DIR]         train all cases with the code in DIR, and record them
     python -m tests.golden compare FILE [--tree DIR]        the same machine: every tensor has the same bytes
-    python -m tests.golden compare FILE --tolerance 1e-3    another machine: tensors agree up to rounding
+    python -m tests.golden compare FILE --tolerance 1e-3    another machine: tensors agree within rounding
 
 `--only TEXT` runs the cases whose names contain TEXT. Tensors are compared by their bytes, not by their names, so that
-files may rename them. `tests/golden/*.json` hold results of commit 80120e2, by CPU type.
+files may rename them. `tests/golden/*.json` are the results of commit 80120e2, by CPU type.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("action", choices=["record", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--tree", type=Path, default=Path.cwd(), help="The source tree to run.")
-    parser.add_argument("--tolerance", type=float, help="Compare up to this share of a tensor's norm.")
+    parser.add_argument("--tolerance", type=float, help="Maximum difference, as a fraction of a tensor's norm.")
     parser.add_argument("--only", default="", help="Run only cases whose names contain this text.")
     given = parser.parse_args()
     recorded = {} if given.action == "record" else json.loads(given.file.read_text())["results"]

@@ -1,6 +1,6 @@
-"""The trainings of the golden results: every loss, noise mode, optimizer, and way of running them.
+"""The cases of the golden results: every loss, noise mode, optimizer, and kind of run.
 
-A case is a list of `neglm` commands and the file they leave behind. Commands use only option names that stay accepted,
+A case is a list of `neglm` commands and their output file. Commands use only option names that stay accepted,
 so that the same cases run on an old and on a new tree.
 """
 
@@ -17,9 +17,9 @@ VECTORS = "--size 24 --window 4 --min-count 1 --epochs 3 --sample 1e-2 --no-cach
 
 @dataclass(frozen=True)
 class Case:
-    """Commands to run one after the other in a directory with the texts of `write_texts`.
+    """Commands to run in sequence, in a directory with the texts of `write_texts`.
 
-    ranks: processes of the last command. interrupted: kill the last command after its first checkpoint and resume it;
+    ranks: of the last command. interrupted: kill the last command after its first checkpoint and resume it;
     the state in that checkpoint is a result, too.
     """
 
@@ -32,7 +32,7 @@ class Case:
 
 
 def write_texts(directory: Path) -> None:
-    """A text in which words depend on each other, a test text, and a table of pairs; the same on every machine."""
+    """Write a text of dependent words, a test text, and a table of pairs, the same on every machine."""
     state = 1
 
     def below(limit: int) -> int:

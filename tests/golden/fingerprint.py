@@ -1,4 +1,4 @@
-"""What is kept of a result: a hash of each tensor, and two numbers that change little when the tensor does."""
+"""Fingerprints of results: a hash of each tensor, and two values that change little when the tensor does."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ Fingerprint = dict[str, dict[str, Any]]
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Of each tensor in a file: its hash, its norm, and its product with a fixed vector."""
+    """Return the hash, the norm, and the product with a fixed vector, of each tensor in a file."""
     found = {}
     for name, tensor in sorted(_as_recorded(load_file(path)).items()):
         flat = np.ascontiguousarray(tensor).reshape(-1)
@@ -38,7 +38,7 @@ def _as_recorded(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def differences(recorded: dict[str, Any], result: dict[str, Any], tolerance: float | None) -> list[str]:
-    """One line for each tensor or figure that differs; empty if none does."""
+    """Return one line for each tensor or figure that differs."""
     lines = []
     for part in recorded:
         if part == "perplexity":
@@ -46,14 +46,14 @@ def differences(recorded: dict[str, Any], result: dict[str, Any], tolerance: flo
             if abs(result[part] - recorded[part]) > limit * recorded[part]:
                 lines.append(f"perplexity {recorded[part]!r}, now {result[part]!r}")
         elif tolerance is None:
-            lines += [f"{part}: {line}" for line in _other_bytes(recorded[part], result[part])]
+            lines += [f"{part}: {line}" for line in _different_bytes(recorded[part], result[part])]
         else:
-            lines += [f"{part}: {line}" for line in _far_apart(recorded[part], result[part], tolerance)]
+            lines += [f"{part}: {line}" for line in _beyond_tolerance(recorded[part], result[part], tolerance)]
     return lines
 
 
-def _other_bytes(recorded: Fingerprint, result: Fingerprint) -> list[str]:
-    """Compare the tensors as a collection of byte strings, whatever they are called."""
+def _different_bytes(recorded: Fingerprint, result: Fingerprint) -> list[str]:
+    """Compare the tensors as a multiset of byte strings, regardless of names."""
     hashes = sorted(tensor["hash"] for tensor in result.values())
     lines = []
     for name, tensor in recorded.items():
@@ -65,8 +65,8 @@ def _other_bytes(recorded: Fingerprint, result: Fingerprint) -> list[str]:
     return lines
 
 
-def _far_apart(recorded: Fingerprint, result: Fingerprint, tolerance: float) -> list[str]:
-    """Pair tensors of one shape by how close they are, and name those further apart than the tolerance."""
+def _beyond_tolerance(recorded: Fingerprint, result: Fingerprint, tolerance: float) -> list[str]:
+    """Match tensors of the same shape by distance, and name those beyond the tolerance."""
     left = list(result.values())
     lines = []
     for name, tensor in recorded.items():

@@ -1,4 +1,4 @@
-"""Runs a case as a user would: as commands, in a directory of its own, with the code of a given tree."""
+"""Runs a case as a user would: as commands, in a separate directory, with the code of a given tree."""
 
 import importlib.metadata
 import json
@@ -19,11 +19,11 @@ from tests.golden.fingerprint import fingerprint
 PARTIAL = ".partial"
 MPIRUN = Path(sys.executable).with_name("mpirun")
 POLL = 0.0005  # seconds
-LONGEST = 600  # seconds that a command may take, compiling included
+TIMEOUT = 600  # seconds per command, including compilation
 
 
 def machine() -> dict[str, Any]:
-    """What decides about the last bits."""
+    """Return what determines the last bits."""
     packages = ("numba", "llvmlite", "numpy")
     return {
         "architecture": platform.machine(),
@@ -33,7 +33,7 @@ def machine() -> dict[str, Any]:
 
 
 def run_case(case: Case, directory: Path, tree: Path) -> dict[str, Any]:
-    """Fingerprints of the result, by what it is."""
+    """Run a case. Return the fingerprints of its results, by kind."""
     write_texts(directory)
     environment = os.environ | {"PYTHONPATH": str(tree), "NEGLM_CACHE": str(directory / "cache")}
 
@@ -43,7 +43,7 @@ def run_case(case: Case, directory: Path, tree: Path) -> dict[str, Any]:
 
     def run(command: Sequence[str], ranks: int = 1) -> bytes:
         ended = subprocess.run(
-            arguments(command, ranks), cwd=directory, env=environment, capture_output=True, timeout=LONGEST
+            arguments(command, ranks), cwd=directory, env=environment, capture_output=True, timeout=TIMEOUT
         )
         assert ended.returncode == 0, f"{case.name}: {' '.join(command)}: {ended.stderr.decode()}"
         return ended.stdout
@@ -69,7 +69,7 @@ def run_case(case: Case, directory: Path, tree: Path) -> dict[str, Any]:
 
 
 def _kill_after_checkpoint(command: list[str], directory: Path, environment: dict[str, str], state: Path) -> None:
-    """Kill a training after it has written its first state, a copy of which is `first-state`."""
+    """Kill a training after its first checkpoint, which is copied to `first-state`."""
     with subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.PIPE) as process:
         while not state.exists():
             assert process.poll() is None, f"ended without a checkpoint: {' '.join(command)}"

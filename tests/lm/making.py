@@ -49,8 +49,8 @@ def minibatch(settings: Settings, words: int, number: int, steps: int | None = N
     random = np.random.default_rng(number)
     shape = (settings.batch, steps or settings.bptt)
     ids = random.integers(0, words, (2, *shape)).astype(np.int32)
-    stretch = 1000
-    positions = np.arange(shape[1]) + number * settings.bptt + 1 + stretch * np.arange(shape[0])[:, None]
+    segment = 1000
+    positions = np.arange(shape[1]) + number * settings.bptt + 1 + segment * np.arange(shape[0])[:, None]
     return Minibatch(ids[0], ids[1], positions.astype(np.uint64), epoch, number, number + 1, settings.lr)
 
 

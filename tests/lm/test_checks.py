@@ -28,7 +28,7 @@ TASK = Task(SMALL, 40)
 ADAM = TASK._replace(settings=replace(SMALL, optimizer="adam", adam="exact", lr=0.01))
 
 
-def test_nothing_is_wrong_with_the_processor() -> None:
+def test_the_cpu_passes() -> None:
     found = list(cpu_checks(TASK))
     assert len(found) == len(VARIANTS) + 1
     assert [check for check in found if not check.good] == []
@@ -36,7 +36,7 @@ def test_nothing_is_wrong_with_the_processor() -> None:
 
 
 @pytest.mark.parametrize(("changes", "wrong"), [({"dropout": 0.4}, "loss"), ({"clip": 0.98}, "parameters")])
-def test_another_training_is_found_out(changes: dict[str, float], wrong: str) -> None:
+def test_different_training_is_detected(changes: dict[str, float], wrong: str) -> None:
     other = TASK._replace(settings=replace(SMALL, **changes))  # type: ignore[arg-type]
     check = Check("", compare(TASK, lambda _: on_cpu(other), by_reference))
     assert not check.good
@@ -44,7 +44,7 @@ def test_another_training_is_found_out(changes: dict[str, float], wrong: str) ->
 
 
 class Forgetful(CpuDevice):
-    """Restores all but one tensor."""
+    """A device that restores all tensors except one."""
 
     forgotten = ""
 
@@ -56,7 +56,7 @@ class Forgetful(CpuDevice):
 @pytest.mark.parametrize(
     "forgotten", ["", "hidden_state", "cell_state", "exp_avg_sq.output", "exp_avg.lstm.1.bias", "embedding"]
 )
-def test_what_a_state_lacks_is_found_out(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_states_are_detected(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Forgetful, "forgotten", forgotten)
 
     def forgetful(task: Task) -> Device:
@@ -67,12 +67,12 @@ def test_what_a_state_lacks_is_found_out(forgotten: str, monkeypatch: pytest.Mon
     assert Check("", compare_resumed(ADAM, on_cpu, forgetful)).good is (not forgotten)
 
 
-def test_a_state_goes_from_the_reference_to_the_processor_and_back() -> None:
+def test_a_state_moves_from_the_reference_to_the_cpu_and_back() -> None:
     assert Check("", compare_resumed(ADAM, by_reference, on_cpu)).good
     assert Check("", compare_resumed(ADAM, on_cpu, by_reference)).good
 
 
-def test_what_is_no_number_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Check("", {"loss": math.nan}).good
 
     def spoiled(task: Task) -> Device:
@@ -84,7 +84,7 @@ def test_what_is_no_number_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Check("", compare(TASK, spoiled, by_reference)).good
 
 
-def test_an_error_is_a_result_that_names_no_directory() -> None:
+def test_errors_are_failures_without_directories() -> None:
     def fail() -> dict[str, float]:
         raise ValueError("no /home/someone/lib/thing.so here\nand more")
 

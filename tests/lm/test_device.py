@@ -66,12 +66,12 @@ def compare(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_trains_and_scores_as_the_reference(variant: str) -> None:
+def test_matches_the_reference(variant: str) -> None:
     settings = replace(SMALL, **VARIANTS[variant])
     compare(settings, device(settings, WORDS))
 
 
-def test_neg_trains_what_neglm_trains() -> None:
+def test_neg_trains_the_same_parameters_as_neglm() -> None:
     """Bit-identical parameters if log Z is 0; only the interpretation of scores differs."""
     losses, trained = [], []
     for loss in ("neglm", "neg"):

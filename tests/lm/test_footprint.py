@@ -1,4 +1,4 @@
-"""The memory that is announced is the memory that is allocated."""
+"""Memory estimates match the memory that is allocated."""
 
 import resource
 import tracemalloc
@@ -23,10 +23,10 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
+def test_estimate_matches_allocation(variant: dict[str, Any]) -> None:
     settings = replace(Settings(hidden=64, embedding=64, k=50, threads=2), **variant)
     announced = footprint(Shape(3000, settings.embedding, 64, settings.layers), settings, np.ones(3000))
-    device(settings, 3).close()  # kernels are compiled, which takes memory, too
+    device(settings, 3).close()  # compiles kernels, which takes memory, too
     tracemalloc.start()
     made = device(settings, 3000)
     allocated, _ = tracemalloc.get_traced_memory()
@@ -35,8 +35,8 @@ def test_it_is_what_is_allocated(variant: dict[str, Any]) -> None:
     assert sum(announced.values()) == pytest.approx(allocated, rel=0.02)
 
 
-def test_counting_takes_no_memory() -> None:
-    """Not even for a model that no machine could hold."""
+def test_estimating_takes_no_memory() -> None:
+    """Not even for a model that fits no machine."""
     shape, settings = Shape(1_000, 100_000, 100_000, 8), Settings(embedding=100_000, hidden=100_000, layers=8, k=2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     announced = footprint(shape, settings, np.ones(shape.words))

@@ -77,7 +77,7 @@ def log_probabilities(loss: str, given: dict[str, np.ndarray], reset: bool = Fal
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("loss", ["softmax", "neglm"])
-def test_a_model_without_arguments_scores_right(neglm: Neglm, loss: str, reset: bool) -> None:
+def test_a_model_without_arguments_is_scored_correctly(neglm: Neglm, loss: str, reset: bool) -> None:
     given = tensors(bias=loss == "softmax")
     write("model.safetensors", given, loss=loss, **{"reset_at_eos": "true"} if reset else {})
     Path("test.txt").write_text(TEXT)
@@ -97,7 +97,7 @@ def test_a_softmax_model_needs_no_noise_words(neglm: Neglm) -> None:
     assert neglm_cli.load("model.safetensors").perplexity("test.txt") == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_documented_fields_count_and_arguments_must_agree(neglm: Neglm) -> None:
+def test_documented_fields_and_arguments_must_agree(neglm: Neglm) -> None:
     given = tensors(bias=False)
     Path("test.txt").write_text(TEXT)
     perplexities = []
@@ -112,7 +112,7 @@ def test_the_documented_fields_count_and_arguments_must_agree(neglm: Neglm) -> N
         neglm_cli.load("model.safetensors")
 
 
-def test_older_files_say_in_arguments_whether_the_state_is_reset(workplace: Path) -> None:
+def test_older_files_have_reset_at_eos_in_arguments(workplace: Path) -> None:
     given = tensors(bias=False)
     Path("test.txt").write_text(TEXT)
     write("model.safetensors", given, loss="neglm", arguments='{"reset_at_eos":true}')

@@ -31,7 +31,7 @@ def expected(ids: list[int]) -> np.ndarray:
     return np.array([np.exp(scores.log_probabilities[0, -1]) for scores in scored])
 
 
-def test_the_likeliest_words_are_those_of_the_reference(device: CpuDevice) -> None:
+def test_the_most_likely_words_match_the_reference(device: CpuDevice) -> None:
     ids = [END_OF_LINE, 5, 1, 7]
     found = next_words(device.scorer(1), np.array(ids), WORDS)
     order = np.argsort(-expected(ids))
@@ -40,7 +40,7 @@ def test_the_likeliest_words_are_those_of_the_reference(device: CpuDevice) -> No
     assert next_words(device.scorer(1), np.array(ids), 2) == found[:2]
 
 
-def test_words_are_drawn_as_often_as_they_are_likely(device: CpuDevice) -> None:
+def test_words_are_drawn_by_their_probability(device: CpuDevice) -> None:
     scorer, beginning = device.scorer(1), np.array([END_OF_LINE, 2])
     generator = Generator(scorer, beginning, 7, SamplingParams())
     drawn = []
@@ -54,7 +54,7 @@ def test_words_are_drawn_as_often_as_they_are_likely(device: CpuDevice) -> None:
     assert squares.sum() < 31.3  # p = 0.1 % with 11 degrees of freedom
 
 
-def test_the_same_seed_writes_the_same(device: CpuDevice) -> None:
+def test_the_same_seed_generates_the_same_text(device: CpuDevice) -> None:
     def text(seed: int) -> list[int]:
         return list(islice(Generator(device.scorer(1), np.array([END_OF_LINE]), seed, SamplingParams()).words(), 30))
 
@@ -62,7 +62,7 @@ def test_the_same_seed_writes_the_same(device: CpuDevice) -> None:
     assert text(1) != text(2)
 
 
-def test_what_is_written_is_read_on(device: CpuDevice) -> None:
+def test_generated_words_are_fed_back(device: CpuDevice) -> None:
     words = list(
         islice(Generator(device.scorer(1), np.array([END_OF_LINE]), 1, SamplingParams(temperature=0)).words(), 5)
     )
@@ -74,7 +74,9 @@ scores = st.lists(st.floats(-20, 0, width=32), min_size=2, max_size=20).map(np.a
 
 
 @given(scores, st.floats(0.1, 3), st.integers(0, 25), st.floats(0.01, 1))
-def test_what_may_be_drawn(log_probabilities: np.ndarray, temperature: float, top_k: int, top_p: float) -> None:
+def test_truncation_of_the_distribution(
+    log_probabilities: np.ndarray, temperature: float, top_k: int, top_p: float
+) -> None:
     order, shares = probabilities(log_probabilities, SamplingParams(temperature, top_k, top_p, forbidden=(1,)))
     assert 1 not in order
     assert shares.sum() == pytest.approx(1)

@@ -34,7 +34,7 @@ def expected(line: np.ndarray) -> np.ndarray:
     )
 
 
-def test_each_line_is_scored_as_by_the_reference(device: CpuDevice) -> None:
+def test_each_line_matches_the_reference(device: CpuDevice) -> None:
     lines = some_lines([3, 0, 11, 3, 1, 7])
     for found, line in zip(LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE).score(lines), lines, strict=True):
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
@@ -46,7 +46,7 @@ def test_lines_longer_than_the_capacity(device: CpuDevice) -> None:
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
-def test_what_was_read_before_does_not_matter(device: CpuDevice) -> None:
+def test_previous_lines_do_not_matter(device: CpuDevice) -> None:
     scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
     line, *others = some_lines([5, 9, 2])
     first = scorer.score([line])[0]

@@ -34,9 +34,9 @@ def text(probabilities: np.ndarray, length: int, seed: int) -> np.ndarray:
     sums = probabilities.cumsum(axis=1)
     ids = np.empty(length, np.int32)
     word = END_OF_LINE
-    for place, number in enumerate(random.random(length)):
+    for position, number in enumerate(random.random(length)):
         word = min(int(np.searchsorted(sums[word], number)), WORDS - 1)
-        ids[place] = word
+        ids[position] = word
     return ids
 
 

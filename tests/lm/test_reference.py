@@ -12,7 +12,7 @@ B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
 LAYERS = 2
 SCALE = 0.5
 NOISE = np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])  # p_α
-SMALL_MOVE = 1e-5
+EPSILON = 1e-5
 
 
 def some_model() -> Model:
@@ -68,13 +68,13 @@ def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
     gradient = task.gradient(model)[1]
     for parameters, found in zip(model.arrays(), gradient.arrays(), strict=True):
         slopes = np.empty_like(parameters)
-        for place in np.ndindex(*parameters.shape):
-            before = parameters[place]
-            parameters[place] = before + SMALL_MOVE
+        for index in np.ndindex(*parameters.shape):
+            before = parameters[index]
+            parameters[index] = before + EPSILON
             above = task.gradient(model)[0]
-            parameters[place] = before - SMALL_MOVE
-            slopes[place] = (above - task.gradient(model)[0]) / (2 * SMALL_MOVE)
-            parameters[place] = before
+            parameters[index] = before - EPSILON
+            slopes[index] = (above - task.gradient(model)[0]) / (2 * EPSILON)
+            parameters[index] = before
         np.testing.assert_allclose(found, SCALE * slopes, rtol=1e-6, atol=1e-8)
     assert all(array.any() for array in gradient.arrays()[:-1])
     assert gradient.output_bias.any() == LOSSES[loss].bias
@@ -105,7 +105,7 @@ def test_softmax_loss() -> None:
     assert task.gradient(model)[0] == pytest.approx(-np.log(shares).sum())
 
 
-def test_a_reset_forgets_what_was_before() -> None:
+def test_a_reset_clears_the_state() -> None:
     task, model = Task("neglm", False, False), some_model()
     state_mask = np.ones((B, T))
     state_mask[0, 2] = 0
@@ -117,45 +117,45 @@ def test_a_reset_forgets_what_was_before() -> None:
     np.testing.assert_array_equal(found.y[1], with_state.y[1])
 
 
-def one_number(value: float) -> Model:
+def one_parameter(value: float) -> Model:
     """Make a model whose only nonzero parameter is the single entry of its embedding."""
     return Model(np.array([[value]]), [], [], [], np.zeros((1, 1)), np.zeros(1))
 
 
-def moved(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
+def optimized(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
     """Optimize a parameter that starts at 1; return its final value."""
-    model = one_number(1.0)
+    model = one_parameter(1.0)
     optimizer = Optimizer(kind, False, clip, model.like(), model.like())
     for g in gradients:
-        norm = optimizer.step(model, one_number(g), rate, (np.array([0]), np.array([0])))
+        norm = optimizer.step(model, one_parameter(g), rate, (np.array([0]), np.array([0])))
         assert norm == abs(g)
     return float(model.embedding[0, 0])
 
 
 def test_sgd() -> None:
-    assert moved("sgd", [3.0, -2.0], 0.1) == pytest.approx(1 - 0.3 + 0.2)
+    assert optimized("sgd", [3.0, -2.0], 0.1) == pytest.approx(1 - 0.3 + 0.2)
 
 
 def test_adagrad() -> None:
-    assert moved("adagrad", [3.0, -4.0], 0.1) == pytest.approx(1 - 0.1 * 3 / 3 + 0.1 * 4 / 5)
+    assert optimized("adagrad", [3.0, -4.0], 0.1) == pytest.approx(1 - 0.1 * 3 / 3 + 0.1 * 4 / 5)
 
 
 def test_adam() -> None:
     """With bias-corrected moments, as in Algorithm 1 of its paper."""
     mean, square = 0.1 * 3, 0.001 * 9
     first = 0.1 * (mean / 0.1) / math.sqrt(square / 0.001)
-    assert moved("adam", [3.0], 0.1) == pytest.approx(1 - first, rel=1e-6)
+    assert optimized("adam", [3.0], 0.1) == pytest.approx(1 - first, rel=1e-6)
     mean, square = 0.9 * mean + 0.1 * -4, 0.999 * square + 0.001 * 16
     second = 0.1 * (mean / (1 - 0.9**2)) / math.sqrt(square / (1 - 0.999**2))
-    assert moved("adam", [3.0, -4.0], 0.1) == pytest.approx(1 - first - second, rel=1e-6)
+    assert optimized("adam", [3.0, -4.0], 0.1) == pytest.approx(1 - first - second, rel=1e-6)
 
 
 def test_clipping() -> None:
-    assert moved("sgd", [3.0, 0.5, 0.0], 0.1, clip=2.0) == pytest.approx(1 - 0.2 - 0.05)
+    assert optimized("sgd", [3.0, 0.5, 0.0], 0.1, clip=2.0) == pytest.approx(1 - 0.2 - 0.05)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_adam_moves_untouched_rows_unless_it_is_lazy(lazy: bool) -> None:
+def test_adam_updates_untouched_rows_unless_lazy(lazy: bool) -> None:
     model = Model(np.zeros((2, 1)), [], [], [], np.zeros((2, 1)), np.zeros(2))
     optimizer = Optimizer("adam", lazy, math.inf, model.like(), model.like())
     both, first = np.array([0, 1]), np.array([0])

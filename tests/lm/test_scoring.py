@@ -32,8 +32,8 @@ def test_sums() -> None:
     model = Fixed()
     lines: list[Line] = []
     reader = Reader(cast(Scorer, model), COUNTS, UNKNOWN, END)
-    for piece in ([0, 4], [1], [3, 1]):  # 4: out of vocabulary
-        reader.read(np.array(piece), lines.append)
+    for chunk in ([0, 4], [1], [3, 1]):  # 4: out of vocabulary
+        reader.read(np.array(chunk), lines.append)
     assert model.read == [0, 2, 1, 3, 1]
     values = [-1 - 0 - 0.1, -1 - 2 - 0.0, -1 - 1 - 0.2, -1 - 3 - 0.1, -1 - 1 - 0.3]
     tally = reader.tally
@@ -47,7 +47,7 @@ def test_sums() -> None:
     assert [line.log_probability for line in lines] == pytest.approx([sum(values[:3]), sum(values[3:])])
 
 
-def test_pieces_make_no_difference() -> None:
+def test_chunks_make_no_difference() -> None:
     ids = np.random.default_rng(0).integers(0, 4, 1000)
     whole, parts = (Reader(cast(Scorer, Fixed()), COUNTS, UNKNOWN, END) for _ in range(2))
     whole.read(ids)

@@ -17,7 +17,7 @@ WORDS = 20
 @given(
     st.lists(st.integers(0, WORDS), min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 9), st.booleans()
 )  # fmt: skip
-def test_stretches_add_up(words: list[int], parts: int, at_once: int, whole_lines: bool) -> None:
+def test_segments_add_up(words: list[int], parts: int, at_once: int, whole_lines: bool) -> None:
     ids = np.array(words, np.int32)
     model = device(SMALL, WORDS)
     try:
@@ -49,7 +49,7 @@ def test_stretches_add_up(words: list[int], parts: int, at_once: int, whole_line
 
 
 def test_all_finish_at_the_same_time() -> None:
-    """Where reading takes most of the time, the first segment is nearly the whole text; else they are nearly equal."""
+    """If reading takes most of the time, the first segment is nearly the whole text; else they are nearly equal."""
     slow, fast = Shape(10, 500, 500, 3), Shape(1_000_000, 100, 100, 1)
     assert segment_bounds(1000, slow, 2)[1] > 950
     assert segment_bounds(1000, fast, 4) == pytest.approx([0, 250, 500, 750, 1000], abs=3)

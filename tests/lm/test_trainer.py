@@ -42,23 +42,23 @@ def run(settings: Settings, recorder: Any, progress: Progress | None = None, **o
     return list(Trainer(Words(IDS), recorder, settings, progress or Progress(), **options).run())
 
 
-def test_every_word_is_a_target_once_an_epoch_at_its_position() -> None:
+def test_every_word_is_a_target_once_per_epoch_at_its_position() -> None:
     recorder = Recorder()
     run(SETTINGS, recorder)
-    stretch = (LENGTH - 1) // 4
+    segment = (LENGTH - 1) // 4
     for epoch in range(3):
         batches = [batch for batch in recorder.given if batch.epoch == epoch]
         assert [batch.number for batch in batches] == list(range(len(batches)))
         positions = np.concatenate([batch.positions for batch in batches], axis=1)
-        np.testing.assert_array_equal(positions.reshape(-1), np.arange(1, 4 * stretch + 1))
+        np.testing.assert_array_equal(positions.reshape(-1), np.arange(1, 4 * segment + 1))
         for batch in batches:
             np.testing.assert_array_equal(batch.targets, IDS[batch.positions.astype(int)])
             np.testing.assert_array_equal(batch.inputs, IDS[batch.positions.astype(int) - 1])
     assert [batch.step for batch in recorder.given] == list(range(1, len(recorder.given) + 1))
 
 
-def test_the_learning_rate_falls_as_in_the_paper() -> None:
-    """Divided by 1.2 after every epoch from the sixth on, so the seventh is the first with a lower rate."""
+def test_the_learning_rate_decays_as_in_the_paper() -> None:
+    """Divided by 1.2 after every epoch starting with the sixth, so the seventh is the first with a lower rate."""
     rates = [Settings().rate(epoch) for epoch in range(9)]
     assert rates == pytest.approx([1] * 6 + [1 / 1.2, 1 / 1.2**2, 1 / 1.2**3])
     recorder = Recorder()
@@ -83,12 +83,12 @@ def test_patience() -> None:
     assert sum(isinstance(result, EpochEnd) for result in results) == 4
 
 
-def test_what_is_no_number_stops_it() -> None:
+def test_nan_raises() -> None:
     with pytest.raises(DivergedError, match="step 5 .* smaller --lr than 1, or a smaller --clip than 5"):
         run(SETTINGS, Recorder(lambda step: 1.0 if step != 5 else float("nan")))
 
 
-def test_a_rising_loss_stops_it() -> None:
+def test_an_increasing_loss_raises() -> None:
     many = replace(SETTINGS, epochs=10 * WINDOW)
     with pytest.raises(DivergedError, match="was 2.000 nats per word and has risen to 5"):
         run(many, Recorder(lambda step: 2.0 if step <= 2 * WINDOW else 5.0))
@@ -99,14 +99,14 @@ def stop_after(trainer: Trainer, minibatches: int) -> None:
         trainer.stopping = count >= minibatches
 
 
-def test_stopped_it_has_counted_what_was_handed_out() -> None:
+def test_stopping_counts_submitted_minibatches() -> None:
     recorder, progress = Recorder(), Progress()
     as_device: Any = recorder
     stop_after(Trainer(Words(IDS), as_device, SETTINGS, progress), 4)
     assert 4 < progress.step == len(recorder.given) < 10
 
 
-def test_stopped_while_it_validates_the_epoch_stays_open() -> None:
+def test_stopping_during_validation_leaves_the_epoch_unfinished() -> None:
     def validate() -> float:
         raise Stopped
 
@@ -123,7 +123,7 @@ def test_stopped_while_it_validates_the_epoch_stays_open() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
-def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(optimizer: str) -> None:
     settings = replace(SMALL, optimizer=optimizer, adam="exact", lr=0.05, epochs=2, batch=4, bptt=7, reset_at_eos=True)
     complete = device(settings, 50)
     list(Trainer(Words(IDS), complete, settings, Progress()).run())
@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_is_the_uninterrupted_one(optimizer: str) -> None:
         stop_after(Trainer(Words(IDS), first, settings, progress), stop)
         state = whole(first.parameters() | first.state())
         first.close()
-        second = device(replace(settings, seed=99), 50)  # different parameters, all of which get replaced
+        second = device(replace(settings, seed=99), 50)  # different parameters, all to be replaced
         second.settings = settings
         second.restore(state)
         list(Trainer(Words(IDS), second, settings, progress).run())

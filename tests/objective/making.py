@@ -8,7 +8,7 @@ from neglm_cli.text.word_index import WordIndex
 
 
 def pairs_of_table(table: np.ndarray) -> Pairs:
-    """The pairs with these counts, (V, C); no row and no column may be empty."""
+    """Return pairs with these counts, (V, C); no row or column may be empty."""
     rows, columns = np.nonzero(table)
     words = WordIndex.of([b"x%d" % i for i in range(len(table))], table.sum(1))
     contexts = WordIndex.of([b"y%d" % i for i in range(table.shape[1])], table.sum(0))
@@ -16,7 +16,7 @@ def pairs_of_table(table: np.ndarray) -> Pairs:
 
 
 def random_table(seed: int, words: int, contexts: int, empty: float = 0.0) -> np.ndarray:
-    """Counts, of which so many are zero; at least one in each row and column is not."""
+    """Return random counts with a fraction `empty` of zeros; every row and column has a nonzero count."""
     random = np.random.default_rng(seed)
     table = random.integers(1, 100, (words, contexts)) ** 2
     table[random.random((words, contexts)) < empty] = 0

@@ -60,14 +60,14 @@ def test_medians_follow_a_perfect_approximation() -> None:
     joint = joint_of(table, 4, 0.75)
     perfect = density(joint, Scores.of(left * values, right.T, np.zeros(9)), 50, 100, 1)
     middle = (perfect.pmi_edges[:-1] + perfect.pmi_edges[1:]) / 2
-    there = ~np.isnan(perfect.median)
-    assert there.any()
+    valid = ~np.isnan(perfect.median)
+    assert valid.any()
     width = perfect.pmi_edges[1] - perfect.pmi_edges[0]
-    np.testing.assert_allclose(perfect.median[there], middle[there], atol=1.01 * width)
+    np.testing.assert_allclose(perfect.median[valid], middle[valid], atol=1.01 * width)
     assert perfect.correlation == pytest.approx(1)
 
 
-def test_scores_that_are_all_the_same() -> None:
+def test_constant_scores() -> None:
     table = random_table(7, 4, 4)
     found = density(joint_of(table, 4, 0.75), Scores.of(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4)), 50, 100, 1)
     assert found.correlation is None

@@ -1,4 +1,4 @@
-"""Exact training: the gradient, and the maximum of the theorem."""
+"""Full-batch training: the gradient, and the maximum of the theorem."""
 
 import numpy as np
 import pytest
@@ -52,25 +52,25 @@ def test_the_conditional_objective_reaches_log_p_y_given_x(alpha: float) -> None
 
 
 @pytest.mark.parametrize("objective", ["pmi", "cond"])
-def test_full_rank_is_reached_from_anywhere(objective: str) -> None:
-    """Not only from the singular value decomposition, which is there already."""
+def test_full_rank_optimum_is_reached_from_any_start(objective: str) -> None:
+    """Not only from the SVD, which starts at the optimum."""
     table = random_table(4, 8, 6)
     joint, dense = joint_of(table, 3, 0.75), Dense(table, 3, 0.75)
     random = np.random.default_rng(4)
     offset = joint.score_offset(objective)
-    begin = Scores.of(random.normal(0, 0.3, (8, 6)), random.normal(0, 0.3, (6, 6)), offset)
-    found = optimize(joint, begin, 1e-11, 2000)
+    start = Scores.of(random.normal(0, 0.3, (8, 6)), random.normal(0, 0.3, (6, 6)), offset)
+    found = optimize(joint, start, 2000, tolerance=1e-11)
     assert found.converged
     assert found.divergence < 1e-8
     np.testing.assert_allclose(found.vectors @ found.context_vectors.T + offset, dense.pmi, atol=1e-2)
 
 
 @pytest.mark.parametrize("empty", [0.0, 0.5])
-def test_low_rank_beats_svd_and_every_iteration_climbs(empty: float) -> None:
+def test_low_rank_beats_svd_and_every_iteration_increases_s(empty: float) -> None:
     table = random_table(5, 40, 30, empty)
     joint = joint_of(table, 5, 1.0)
     values: list[float] = []
-    most = 10_000  # how many it takes depends on the CPU's rounding
+    most = 10_000  # the number of iterations depends on the CPU's rounding
     found = maximize(
         pairs_of_table(table), 4, 5, max_iterations=most, report=lambda iteration, score: values.append(score)
     )
@@ -93,7 +93,7 @@ def test_too_few_iterations_are_not_convergence() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
-def test_a_matrix_too_large_for_lapack_starts_from_the_sparse_one(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_a_large_matrix_starts_from_the_sparse_svd(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(exact_module, "DENSE_CELLS", 0)
     table = random_table(7, 12, 10, 0.3)
     found = maximize(pairs_of_table(table), size, 5)

@@ -1,4 +1,4 @@
-"""Logits of each loss are what its training makes of them: log-probabilities, or not."""
+"""Logits at the optimum of each loss: log-probabilities for all but `neg`."""
 
 import math
 
@@ -17,7 +17,7 @@ CONDITIONAL = np.array([[0.7, 0.1, 0.1, 0.05, 0.05], [0.2, 0.2, 0.2, 0.2, 0.2], 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.75, 1.0])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_a_logit_adds_to_the_training_score(loss: str, alpha: float) -> None:
+def test_difference_between_logit_and_training_score(loss: str, alpha: float) -> None:
     noise = probabilities(COUNTS, alpha)
     added = logit_offsets(loss, noise, K, LOG_Z) - train_offsets(loss, noise, K, LOG_Z)
     np.testing.assert_allclose(added, 0 if loss in ("neg", "softmax") else np.log(K * noise), atol=1e-12)
@@ -42,7 +42,7 @@ def test_which_losses_have_biases_and_noise_words() -> None:
 
 
 def best_scores(noise: np.ndarray) -> np.ndarray:
-    """(3, 5): the training scores that maximise the expected objective, found by search alone."""
+    """Search for the training scores (3, 5) that maximize the expected objective."""
 
     def best(probability: float, noise_probability: float) -> float:
         def loss(score: float) -> float:
@@ -55,7 +55,7 @@ def best_scores(noise: np.ndarray) -> np.ndarray:
     return np.array([[best(p, q) for p, q in zip(row, noise, strict=True)] for row in CONDITIONAL])
 
 
-def logits_at_the_best(loss: str, alpha: float) -> np.ndarray:
+def logits_at_the_optimum(loss: str, alpha: float) -> np.ndarray:
     noise = probabilities(COUNTS, alpha)
     learned = best_scores(noise) - train_offsets(loss, noise, K, LOG_Z)  # w·c + b_w
     return learned + logit_offsets(loss, noise, K, LOG_Z)
@@ -64,7 +64,7 @@ def logits_at_the_best(loss: str, alpha: float) -> np.ndarray:
 @pytest.mark.parametrize("alpha", [0.0, 0.75, 1.0])
 @pytest.mark.parametrize("loss", ["neglm", "neglm-b", "nce"])
 def test_logits_are_log_probabilities(loss: str, alpha: float) -> None:
-    np.testing.assert_allclose(np.exp(logits_at_the_best(loss, alpha)), CONDITIONAL, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(logits_at_the_optimum(loss, alpha)), CONDITIONAL, rtol=1e-5)
 
 
 def test_neglm_can_start_as_the_unigram_model() -> None:
@@ -75,8 +75,8 @@ def test_neglm_can_start_as_the_unigram_model() -> None:
 
 @pytest.mark.parametrize("alpha", [0.75, 1.0])
 def test_neg_gives_other_probabilities(alpha: float) -> None:
-    """Even once they are normalised: frequent words get too little."""
-    powers = np.exp(logits_at_the_best("neg", alpha))
-    normalised = powers / powers.sum(axis=1, keepdims=True)
-    assert (normalised[:, 0] < 0.6 * CONDITIONAL[:, 0]).all()
-    assert (normalised[:2, -1] > 2 * CONDITIONAL[:2, -1]).all()
+    """Even when normalized: frequent words get too little."""
+    powers = np.exp(logits_at_the_optimum("neg", alpha))
+    normalized = powers / powers.sum(axis=1, keepdims=True)
+    assert (normalized[:, 0] < 0.6 * CONDITIONAL[:, 0]).all()
+    assert (normalized[:2, -1] > 2 * CONDITIONAL[:2, -1]).all()

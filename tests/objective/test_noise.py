@@ -1,4 +1,4 @@
-"""Noise words come as often as their counts to the power of α say."""
+"""Noise words are drawn in proportion to count^α."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def histogram(table: np.ndarray, key: np.uint64, count: int) -> np.ndarray:
 
 
 def shares(table: np.ndarray) -> np.ndarray:
-    """The probability of each word that a table stands for, exactly."""
+    """Return the exact probability of each word in an alias table."""
     first = (table >> np.uint64(32)).astype(np.float64) / 2**32
     result = first / len(table)
     np.add.at(result, (table & np.uint64(0xFFFFFFFF)).astype(int), (1 - first) / len(table))
@@ -33,7 +33,7 @@ def test_probabilities() -> None:
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=50), st.sampled_from([0.0, 0.5, 0.75, 1.0]))
-def test_a_table_stands_for_its_distribution(counts: list[int], alpha: float) -> None:
+def test_alias_table_has_the_exact_distribution(counts: list[int], alpha: float) -> None:
     distribution = probabilities(np.array(counts), alpha)
     np.testing.assert_allclose(shares(alias_table(distribution)), distribution, atol=2e-9)
 

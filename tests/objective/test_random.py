@@ -1,4 +1,4 @@
-"""The random function: the same in kernels and in NumPy, even, and independent from place to place."""
+"""Random numbers: equal in kernels and in NumPy, uniform, and independent across positions."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def compiled(key: np.uint64, counters: np.ndarray, limit: np.uint64) -> tuple[np
 
 
 def plain(key: int, counter: int) -> int:
-    """The generator in plain integers, as its authors give it."""
+    """Compute the generator in plain integers, as its authors define it."""
     mask = 2**64 - 1
     z = (key + (counter + 1) * 0x9E3779B97F4A7C15) & mask
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -33,7 +33,7 @@ def plain(key: int, counter: int) -> int:
 
 
 def test_known_values() -> None:
-    """The first numbers of splitmix64 with seed 0."""
+    """The first outputs of splitmix64 with seed 0."""
     bits = draw(np.zeros(3, np.uint64), np.arange(3, dtype=np.uint64))
     assert bits.tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
@@ -57,7 +57,7 @@ def test_streams_differ_by_seed_purpose_and_epoch() -> None:
 
 
 @pytest.mark.parametrize("limit", [2, 3, 10])
-def test_even(limit: int) -> None:
+def test_uniform(limit: int) -> None:
     count = 100_000
     bits = draw(np.array([stream(1, NOISE)]), np.arange(count, dtype=np.uint64))
     observed = np.bincount(below(bits, np.uint64(limit)).astype(int), minlength=limit)
@@ -65,8 +65,8 @@ def test_even(limit: int) -> None:
     assert abs(unit(bits).mean() - 0.5) < 5 / np.sqrt(12 * count)
 
 
-def test_neighbouring_places_are_independent() -> None:
-    """Neither bits of neighbours nor those of different streams go together."""
+def test_adjacent_positions_are_independent() -> None:
+    """Bits of adjacent positions are uncorrelated, and so are bits of different streams."""
     counters = np.arange(100_000, dtype=np.uint64)
     one, other = (draw(np.array([stream(1, NOISE, epoch)]), counters) for epoch in (0, 1))
     for left, right in ((one[1:], one[:-1]), (one, other)):

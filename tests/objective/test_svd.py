@@ -21,7 +21,7 @@ def random_sparse(seed: int, rows: int, columns: int) -> np.ndarray:
 def test_products() -> None:
     matrix = random_sparse(1, 30, 20)
     other = np.random.default_rng(2).normal(size=(20, 4))
-    np.testing.assert_allclose(sparse_of(matrix).times(other, 2), matrix @ other, atol=1e-13)
+    np.testing.assert_allclose(sparse_of(matrix).matmul(other, 2), matrix @ other, atol=1e-13)
     np.testing.assert_array_equal(sparse_of(matrix).transposed().dense(), matrix.T)
 
 

@@ -1,4 +1,4 @@
-"""Theorem 1 holds, and what is computed by blocks, sparse or sampled is what the formulas say."""
+"""Theorem 1 holds, and blocked, sparse and sampled computations match the formulas."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_the_gap_is_the_divergence(
 
 
 @given(seeds, st.integers(1, 20), st.sampled_from([0.0, 0.75, 1.0]))
-def test_independence_is_what_the_best_column_constants_reach(seed: int, k: int, alpha: float) -> None:
+def test_independence_is_the_optimum_of_column_constants(seed: int, k: int, alpha: float) -> None:
     table = random_table(seed, 5, 4, 0.3)
     joint, dense = joint_of(table, k, alpha), Dense(table, k, alpha)
     constants = np.log(dense.p_y / dense.noise) - np.log(k)
@@ -57,7 +57,7 @@ def test_independence_is_what_the_best_column_constants_reach(seed: int, k: int,
         assert dense.score(np.tile(constants + change, (5, 1))) < joint.independence()
 
 
-def test_the_pmi_matrix_keeps_all_and_independence_nothing() -> None:
+def test_kept_is_one_for_the_pmi_matrix_and_zero_for_independence() -> None:
     table = random_table(3, 6, 5)
     joint, dense = joint_of(table, 4, 0.75), Dense(table, 4, 0.75)
     whole = exact(joint, Scores.of(dense.pmi, np.eye(5), np.zeros(5)))
@@ -122,7 +122,7 @@ def test_samples_agree_with_all_cells() -> None:
     ).divergence  # fmt: skip
 
 
-def test_with_no_empty_cells_nothing_is_left_to_chance() -> None:
+def test_without_empty_cells_sampling_is_exact() -> None:
     joint = joint_of(random_table(8, 6, 5), 5, 1.0)
     scores = Scores.of(np.ones((6, 2)), np.ones((5, 2)), np.zeros(5))
     estimate, whole = sampled(joint, scores, 100, 1, top=4), exact(joint, scores, top=4)
@@ -132,6 +132,6 @@ def test_with_no_empty_cells_nothing_is_left_to_chance() -> None:
     np.testing.assert_array_equal(estimate.columns, whole.columns)
 
 
-def test_vectors_that_are_not_numbers() -> None:
-    with pytest.raises(NeglmError, match="not finite"):
+def test_vectors_with_nan() -> None:
+    with pytest.raises(NeglmError, match="NaN or infinite"):
         Scores.of(np.array([[np.nan]]), np.ones((1, 1)), np.zeros(1))

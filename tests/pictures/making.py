@@ -5,7 +5,7 @@ from typing import Any
 
 
 def report(step: int, seconds: float, loss: float, log_z: float = 0.1, words: int | None = None) -> dict[str, Any]:
-    """`words`: that it covers, which old logs do not say."""
+    """words: that it covers, which old logs lack."""
     found = {"loss": loss, "gradient_norm": 5.0, "log_z_mean": log_z, "log_z_std": 0.2}
     found |= {} if words is None else {"loss_words": words}
     return _record("progress", step, seconds) | found
@@ -25,7 +25,7 @@ def lines(*records: dict[str, Any]) -> bytes:
 
 
 def training(epochs: int, best: float = 100.0) -> list[dict[str, Any]]:
-    """A whole training, ten reports to an epoch: its loss and perplexity fall, the latter to `best`."""
+    """Return a whole training, ten reports per epoch, with decreasing loss and perplexity, the latter to `best`."""
     records = []
     for epoch in range(1, epochs + 1):
         steps = range(1000 * (epoch - 1) + 100, 1000 * epoch, 100)

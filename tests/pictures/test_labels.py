@@ -28,7 +28,7 @@ def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 @given(st.integers(0, 1000), st.integers(1, 60))
-def test_names_on_a_map(seed: int, count: int) -> None:
+def test_labels_on_a_map(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)
     points = random.random((count, 2)) * (200, 100)
     sizes = np.stack([random.integers(5, 40, count), np.full(count, 8)], axis=1)
@@ -43,12 +43,12 @@ def test_names_on_a_map(seed: int, count: int) -> None:
         assert not any(overlap(box, (*point, *point)) for point in points)
 
 
-def test_the_first_name_has_the_first_choice() -> None:
+def test_the_first_label_is_placed_first() -> None:
     points = np.array([[50.0, 50.0], [52.0, 50.0]])
     sizes = np.array([[30.0, 8.0], [30.0, 8.0]])
     first, second = place_labels(points, sizes, 0.5, (0, 0, 100, 100))
     assert first
     assert second
-    assert first[0] + 30 < 50  # left of its dot: at the right is the other one
+    assert first[0] + 30 < 50  # left of its dot: the other one is at the right
     assert second[0] > 52
     assert place_labels(points, sizes, 0.5, (0, 0, 20, 100)) == [None, None]

@@ -1,4 +1,4 @@
-"""Logs: of runs that were interrupted, that go on, and that are no logs."""
+"""Parsing of training logs: of interrupted runs, of resumed runs, and of invalid files."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ def test_epoch_means_are_those_that_the_training_logged() -> None:
 
 
 def test_a_report_of_one_minibatch_has_the_weight_of_one() -> None:
-    """As old versions wrote after a long validation; what it covers is known from the lines before it."""
+    """Old versions wrote such reports after a long validation; the words it covers follow from previous lines."""
     first = [report(500, 50, 6, 0.4), report(999, 99, 5, 0.6), epoch_end(1000, 200, 5.6)]
     old = [report(1001, 201, 9, 9.0), report(1500, 250, 5, 0.2)]
     new = [report(1001, 201, 9, 9.0, words=400), report(1500, 250, 5, 0.2, words=499 * 400)]
@@ -53,8 +53,8 @@ def test_a_report_of_one_minibatch_has_the_weight_of_one() -> None:
         assert x(log.log_z("time", each_report=False)) == [200, 250]
 
 
-def test_the_words_that_a_report_says_it_covers_count() -> None:
-    """Of a thinned log the lines before it are not those before it in the training."""
+def test_reports_are_weighted_by_their_words() -> None:
+    """In a thinned log, the previous line is not the previous report of the training."""
     log = parse(report(500, 50, 6, words=100), report(900, 90, 4, words=300))
     assert y(log.loss("words", each_report=False)) == [4.5]
     odd = [report(500, 50, 6) | {"loss_words": words} for words in ("many", -1, float("nan"), None)]
@@ -62,15 +62,15 @@ def test_the_words_that_a_report_says_it_covers_count() -> None:
         assert parse(record).loss("words", each_report=False) == [Point(1, 200_000, 6, 200_000)]
 
 
-def test_a_running_epoch_is_drawn_when_there_is_enough_of_it() -> None:
+def test_the_current_epoch_is_drawn_if_enough_of_it_is_logged() -> None:
     log = [*training(2)[:-1], report(2001, 300, 9)]
     assert y(parse(*log).loss("words", each_report=False)) == [5, 5]
     assert y(parse(*log, report(2200, 320, 4)).loss("words", each_report=False)) == [5, 5, pytest.approx(4 + 5 / 200)]
     assert y(parse(report(1, 1, 9)).loss("words", each_report=False)) == [9]
 
 
-def test_an_epoch_whose_end_was_not_logged_has_the_mean_of_its_reports() -> None:
-    """A training that was killed between the checkpoint and the line of the log."""
+def test_an_epoch_without_a_logged_end_has_the_mean_of_its_reports() -> None:
+    """The training was killed between the checkpoint and the log line."""
     log = parse(report(400, 40, 8), report(800, 80, 6), report(1500, 20, 5), epoch_end(2000, 60, 4))
     assert y(log.loss("words", each_report=False)) == [7, 4]
 
@@ -81,8 +81,8 @@ def test_short_epochs_have_no_reports_between_them() -> None:
     assert log.perplexity("words") == []
 
 
-def test_a_training_that_was_resumed() -> None:
-    """It was killed at 300, behind a checkpoint at 150: from 260 on the second run counts, and so do both clocks."""
+def test_a_resumed_training() -> None:
+    """Killed at 300, after a checkpoint at 150: from 260 on the second run counts, and so do both clocks."""
     first = [report(100, 10, 7), report(200, 20, 6), report(300, 30, 5)]
     second = [report(260, 11, 5.5), report(400, 22, 4), end(400, 23)]
     log = parse(*first, *second)
@@ -93,7 +93,7 @@ def test_a_training_that_was_resumed() -> None:
     assert x(parse(*first, *second[:-1], *third).loss("time", each_report=True)) == [10, 20, 41, 52, 61]
 
 
-def test_lines_that_are_cut() -> None:
+def test_truncated_lines() -> None:
     whole = lines(report(100, 10, 7), report(200, 20, 6))
     assert len(TrainingLog.parse(whole[:-30], "log").records) == 1
     assert len(TrainingLog.parse(whole[:-1], "log").records) == 2
@@ -119,12 +119,12 @@ def test_lines_that_are_cut() -> None:
         (lines(report(1, 1, 1)) + b"[" * 100_000 + b"\n", 2),
     ],
 )
-def test_no_log(text: bytes, line: int) -> None:
-    with pytest.raises(NeglmError, match=rf"^log, line {line}: this is not the log of a training: give a file"):
+def test_invalid_logs(text: bytes, line: int) -> None:
+    with pytest.raises(NeglmError, match=rf"^log, line {line}: this is not a training log; name a file"):
         TrainingLog.parse(text, "log")
 
 
-def test_numbers_that_cannot_be_drawn_are_left_out() -> None:
+def test_values_that_cannot_be_plotted_are_omitted() -> None:
     log = parse(report(1, 1, float("nan")), report(2, 2, 7), report(3, 3, 6))
     assert y(log.loss("words", each_report=True)) == [7, 6]
     odd = report(1, 1, 5) | {"log_z_std": "wide"}

@@ -1,4 +1,4 @@
-"""Names, formats and looks."""
+"""Names, formats and styles."""
 
 from itertools import combinations
 

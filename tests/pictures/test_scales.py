@@ -1,4 +1,4 @@
-"""Numbers along axes are round, and not too many."""
+"""Ticks are round, and not too many."""
 
 import pytest
 from hypothesis import given

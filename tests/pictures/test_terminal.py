@@ -25,7 +25,7 @@ def test_a_steep_line_that_leaves_the_canvas() -> None:
     assert canvas.lines(braille=True) == ["⢀"]
 
 
-def test_a_falling_curve_falls() -> None:
+def test_a_decreasing_curve() -> None:
     log = TrainingLog.parse(lines(*(report(100 * i, 10 * i, 10 - i / 5) for i in range(1, 20))), "train.log")
     rows = picture(log, "words", 60, 20, braille=True)
     curve = [row.right for row in rows if row.kind == "curve"][:7]
@@ -50,7 +50,7 @@ def test_it_fits_the_terminal() -> None:
     assert titles[1:] == ["Training loss  5.00", "Validation perplexity  best 100.0", "log Z  0.10"]
 
 
-def test_every_report_if_that_is_wanted_or_there_are_no_epochs_yet() -> None:
+def test_every_report_if_requested_or_before_the_first_epoch_ends() -> None:
     log = TrainingLog.parse(lines(*training(3)), "log")
     assert "Training loss  4.69" in [row.left.strip() + row.right for row in picture(log, "time", 80, 40, True, True)]
     young = TrainingLog.parse(lines(*training(2)[:15]), "log")

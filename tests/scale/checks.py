@@ -24,14 +24,14 @@ from tests.lm.test_device import VARIANTS, WORDS, compare
 
 
 def collectives(ranks: Ranks) -> None:
-    """Every rank computes what the others must have sent."""
+    """Check collective operations: every rank computes what the others must have sent."""
     rank, size = ranks.rank, ranks.size
     everyone = range(size)
     for length in (0, 1, size - 1, size, 1000):
         numbers = [np.random.default_rng(other).normal(size=length).astype(np.float32) for other in everyone]
         expected = numbers[0].copy()
         for other in numbers[1:]:
-            expected += other  # in this order, in float32: the same bits
+            expected += other  # in this order, in float32, for the same bits
         mine = numbers[rank].copy()
         ranks.allreduce(mine)
         assert mine.tobytes() == expected.tobytes()
@@ -68,13 +68,13 @@ def agreement(ranks: Ranks) -> None:
         on_rank0(ranks, fail)
     turns: list[int] = ranks.allgather(ranks.run_staggered(lambda: ranks.rank))
     assert turns == list(range(ranks.size))
-    begun, used = time.monotonic(), time.process_time()
+    start, used = time.monotonic(), time.process_time()
     ranks.run_staggered(lambda: time.sleep(0.5 if ranks.rank == 0 else 0))
-    assert time.process_time() - used < 0.5 * (time.monotonic() - begun)  # waiting ranks leave the core to the others
+    assert time.process_time() - used < 0.5 * (time.monotonic() - start)  # waiting ranks leave the core to the others
 
 
 def trains(ranks: Ranks, kind: str, *variants: str) -> None:
-    """Train as the reference does with all rows; rank 0 has the state of all rows."""
+    """Compare training with the reference on all rows; rank 0 has the state of all rows."""
     for variant in variants:
         settings = replace(SMALL, **{"threads": 1} | VARIANTS[variant])
         if kind == "cuda":
@@ -101,7 +101,7 @@ def _same_bits(settings: Settings, ranks: Ranks) -> None:
 
 
 def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:
-    """A state saved by all ranks resumes on a single one."""
+    """Check that a state saved by all ranks can be resumed on a single one."""
     parallel = _device(kind, settings, ranks)
     parallel.train(minibatch(settings, WORDS, 0)).result()
     saved = whole(parallel.parameters() | parallel.state())
@@ -118,7 +118,7 @@ def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:
 
 
 def aligns(ranks: Ranks) -> None:
-    """Ranks whose parameters diverged continue with the same ones."""
+    """Check that ranks with diverged parameters continue with the same ones."""
     device = CpuDevice(parameters(SMALL, WORDS), SMALL, counts(WORDS), END_OF_LINE, ranks)
     device.prepare_training()
     assert not align(device, ranks)

@@ -26,7 +26,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Lines of words that follow from each other, so that there is something to learn."""
+    """Return lines in which each word determines the next, so that there is something to learn."""
     random = np.random.default_rng(1)
     lines = []
     for _ in range(900):
@@ -69,23 +69,23 @@ def assert_same(one: Path, other: Path) -> None:
 def test_train_lm_trains_the_same_model(text: Path, noise: str, processes: int) -> None:
     here = text.parent
     options = ("train-lm", "text.txt", *TINY, "--noise", noise, "--epochs", "2", "--valid", "text.txt", "--json")
-    one, together = (
+    one, several = (
         json.loads(neglm(number, *options, "-o", f"{name}.st", "--log", f"{name}.log", cwd=here).stdout)
-        for number, name in ((1, "one"), (processes, "together"))
+        for number, name in ((1, "one"), (processes, "several"))
     )
-    assert_same(here / "one.st", here / "together.st")
-    assert one["valid_perplexity"] == pytest.approx(together["valid_perplexity"], rel=1e-12)
-    assert together["processes"] == processes
-    assert together["bytes_sent"] > 0
+    assert_same(here / "one.st", here / "several.st")
+    assert one["valid_perplexity"] == pytest.approx(several["valid_perplexity"], rel=1e-12)
+    assert several["processes"] == processes
+    assert several["bytes_sent"] > 0
     assert "processes" not in one
     assert sorted(path.name for path in here.iterdir()) == [
-        "one.log", "one.st", "text.txt", "together.log", "together.st",
+        "one.log", "one.st", "several.log", "several.st", "text.txt",
     ]  # fmt: skip
-    records = [json.loads(line) for line in (here / "together.log").read_text().splitlines()]
+    records = [json.loads(line) for line in (here / "several.log").read_text().splitlines()]
     assert {record["rank"] for record in records} == {0}
 
 
-def test_train_lm_goes_on_with_another_number_of_processes(text: Path) -> None:
+def test_train_lm_resumes_with_another_number_of_ranks(text: Path) -> None:
     """SIGTERM to one rank: all ranks save one state and exit."""
     here = text.parent
     whole = ("train-lm", "text.txt", *TINY, "--epochs", "3")
@@ -113,9 +113,7 @@ LATE = late_signal("neglm_cli.cli.train_lm_run")
         (["embed", "text.txt", "--min-count", "1", "--threads", "1", "--quiet"], "sgns", "write_vectors", ""),
     ],
 )
-def test_the_state_is_written_however_long_it_takes(
-    text: Path, command: list[str], module: str, function: str, first: str
-) -> None:
+def test_slow_checkpoints_are_completed(text: Path, command: list[str], module: str, function: str, first: str) -> None:
     """Writing takes longer than failed ranks wait for each other."""
     here = text.parent
     arguments = [*command, "--epochs", "100000", "-o", "m.st", "--checkpoint", "0.05"]
@@ -136,10 +134,10 @@ def test_the_state_is_written_however_long_it_takes(
     _, errors = job.communicate(timeout=SECONDS)
     assert job.returncode == TERMINATED, errors.decode()
     assert one_sentence(errors) == "neglm: rank 0: terminated"
-    assert state.stat().st_mtime_ns > before  # it was written again
+    assert state.stat().st_mtime_ns > before  # it was rewritten
 
 
-def test_a_killed_process_ends_the_job_and_leaves_the_state(text: Path) -> None:
+def test_a_killed_rank_ends_the_job_and_leaves_the_state(text: Path) -> None:
     here = text.parent
     command = ("train-lm", "text.txt", *TINY, "--epochs", "5000", "-o", "m.st", "--checkpoint", "0.05")
     job = subprocess.Popen(
@@ -168,7 +166,7 @@ def _ranks(job: "subprocess.Popen[bytes]") -> list[int]:
             variables = (process / "environ").read_bytes().split(b"\0")
             command = (process / "cmdline").read_bytes()
             is_below = _is_below(process.name, job.pid)
-        except OSError:  # it has ended
+        except OSError:  # it has exited
             continue
         rank = next((value for value in variables if value.startswith(b"PMI_RANK=")), None)
         if rank is not None and b"neglm_cli" in command and is_below:
@@ -216,7 +214,7 @@ def test_embed_averages(text: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["1.st", "2.st", "text.txt"]
 
 
-def test_embed_of_pairs_with_vectors_that_do_not_depend_on_the_run(tmp_path: Path) -> None:
+def test_embed_of_pairs_is_reproducible(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"a{i % 7}\tb{i % 5}\t{1 + i}\n" for i in range(200)))
     options = ("embed", "--pairs", "pairs.tsv", "--size", "8", "--deterministic", "--threads", "1", "--quiet")
     for name in ("first.st", "second.st"):
@@ -244,7 +242,7 @@ def test_one_sentence_for_all(text: Path, command: list[str], sentence: str, cod
     assert list(text.parent.iterdir()) == [text]
 
 
-def test_processes_that_differ_are_refused(text: Path) -> None:
+def test_ranks_with_different_arguments_are_refused(text: Path) -> None:
     here = text.parent
     (here / "other.txt").write_text("other words")
     command = [*NEGLM, "vocab", "text.txt", ":", "-n", "1", *NEGLM, "vocab", "other.txt"]
@@ -270,8 +268,8 @@ def _strangers(cwd: Path, rank: str, size: str) -> "list[subprocess.Popen[bytes]
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "started by Open MPI, but mpi4py finds MPICH: mpirun, or"),
     ],
 )
-def test_a_launcher_of_another_library_is_refused(text: Path, rank: str, size: str, sentence: str) -> None:
-    """Only the first process prints the error."""
+def test_a_launcher_of_another_mpi_library_is_refused(text: Path, rank: str, size: str, sentence: str) -> None:
+    """Only rank 0 prints the error."""
     first, other = _strangers(text.parent, rank, size)
     said = one_sentence(first.communicate(timeout=SECONDS)[1])
     assert sentence in said
@@ -280,7 +278,7 @@ def test_a_launcher_of_another_library_is_refused(text: Path, rank: str, size: s
     assert list(text.parent.iterdir()) == [text]
 
 
-def test_a_text_that_differs_is_refused(text: Path) -> None:
+def test_different_texts_are_refused(text: Path) -> None:
     here, there = text.parent, text.parent / "there"
     there.mkdir()
     changed = bytearray(text.read_bytes())

@@ -14,7 +14,7 @@ APART = (
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["vocab", "none.txt"], 1), (["--none"], 2)])
-def test_ranks_leave_apart(tmp_path: Path, arguments: list[str], code: int) -> None:
+def test_ranks_exit_at_different_times(tmp_path: Path, arguments: list[str], code: int) -> None:
     said = mpirun(4, NEGLM[0], "-c", APART, *arguments, cwd=tmp_path, code=code)
     assert said.stderr.count(b"\n") == (code > 0)
 
@@ -27,7 +27,7 @@ LATE = (
 )
 
 
-def test_ranks_fail_apart(tmp_path: Path) -> None:
+def test_ranks_fail_at_different_times(tmp_path: Path) -> None:
     """All ranks fail for the same reason, which is printed once."""
     said = mpirun(2, NEGLM[0], "-c", LATE, "vocab", "none.txt", cwd=tmp_path, code=1).stderr
     assert said == b"neglm: rank 0: none.txt does not exist\n"

@@ -15,7 +15,7 @@ SMALL: dict[str, Any] = {"size": 20, "min_count": 1, "sample": 0.01, "epochs": 2
 
 
 def some_text(words: int = 20_000, seed: int = 1, vocabulary: int = 200) -> bytes:
-    """Lines of frequent and rare words; words with similar numbers co-occur."""
+    """Return lines of frequent and rare words; words with similar numbers co-occur."""
     random = np.random.default_rng(seed)
     lines, left = [], words
     while left > 0:

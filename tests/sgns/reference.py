@@ -30,7 +30,7 @@ def train_tile(
     offsets: np.ndarray,
     rate: float,
 ) -> float:
-    """Train the rows of a tile in place, two contexts at a time; returns its loss."""
+    """Train the rows of a tile in place, two contexts at a time. Return its loss."""
     s = x[contexts] @ y[outputs].T + offsets
     gradients = rate * (positive - total * sigmoid(s))
     y_before = y[outputs]
@@ -67,7 +67,7 @@ def find_windows(
 def train(
     x: np.ndarray, y: np.ndarray, windows: Windows, drawn: np.ndarray, k: int, offsets: np.ndarray, rate: float
 ) -> float:
-    """Train in place on all windows, one after the other; returns the loss."""
+    """Train in place on all windows, in order. Return the loss."""
     loss = 0.0
     tiles = -(-(k + 1) // N)
     weight = k / (tiles * N - 1)

@@ -21,7 +21,7 @@ def test_frequent_rows_are_averaged_more_often() -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 7])
-def test_as_many_updates_of_one_rank(ranks: int) -> None:
+def test_average_equals_as_many_updates_of_one_rank(ranks: int) -> None:
     """If every update covers the same fraction of the distance to the optimum."""
     fraction, updates = 0.1, np.array([1, 3, 20, 1000])
     one = 1 - (1 - fraction) ** (updates * ranks)

@@ -1,4 +1,4 @@
-"""Segments have the windows of the whole text, wherever they start."""
+"""The windows of segments are those of the whole text, wherever segments start."""
 
 from pathlib import Path
 
@@ -49,8 +49,8 @@ def test_from_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert all_windows(source, 0, end) == [window for window in whole if window[0] >= end]
 
 
-def test_from_the_middle_where_few_words_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts with fewer words than a window are joined, wherever the first segment starts."""
+def test_from_the_middle_with_few_remaining_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts with fewer words than a window are merged, wherever the first segment starts."""
     monkeypatch.setattr(textsource, "SEGMENT", 20)
     text = some_text(3000).replace(b"\n", b" ")
     source = job_of(text, tmp_path, sample=1e-4, window=15).source
@@ -81,6 +81,6 @@ def test_words_with_vectors(tmp_path: Path) -> None:
 
 def test_encoding(tmp_path: Path) -> None:
     words = words_with_vectors(vocabulary_of(b"a a b\n", directory=tmp_path), 1)
-    alphabet, row_of = encoding(words)
-    assert list(alphabet) == [b"a", b"b", b"<unk>", b"<eos>"]
+    index, row_of = encoding(words)
+    assert list(index) == [b"a", b"b", b"<unk>", b"<eos>"]
     np.testing.assert_array_equal(row_of, [0, 1, -1, -2])

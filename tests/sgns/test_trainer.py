@@ -58,14 +58,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, settings: dic
             np.testing.assert_array_equal(mine, expected)
 
 
-def test_settle(tmp_path: Path) -> None:
+def test_drain(tmp_path: Path) -> None:
     """Submitted segments are finished and counted once."""
     job = job_of(some_text(), tmp_path, threads=2)
     trainer = job.trainer()
     running = trainer.run()
     pairs = next(running).pairs
     before = trainer.done
-    pairs += sum(finished.pairs for finished in trainer.settle())
+    pairs += sum(finished.pairs for finished in trainer.drain())
     assert trainer.done > before
     pairs += sum(finished.pairs for finished in running)
     assert trainer.done == job.total
@@ -91,20 +91,20 @@ def mean_loss(results: list[Trained]) -> float:
 
 
 def test_the_loss(tmp_path: Path) -> None:
-    """6 log 2 at the start, for a pair and five noise words, and falling."""
+    """6 log 2 at the start, for a pair and five noise words, then decreasing."""
     still = list(job_of(some_text(5000), tmp_path, lr=1e-9).trainer().run())
     assert mean_loss(still) == pytest.approx(6 * math.log(2), rel=1e-4)
     results = list(job_of(some_text(50_000), tmp_path, epochs=3).trainer().run())
     assert mean_loss(results[-10:]) < 0.9 * mean_loss(results[:10]) < 0.9 * 6 * math.log(2)
 
 
-def test_divergence_stops_it(tmp_path: Path) -> None:
+def test_divergence_raises(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="learning rate of 1e[+]30 is too high; use a smaller --lr"):
         trained(job_of(some_text(), tmp_path, lr=1e30))
 
 
 def small_pairs() -> tuple[Pairs, np.ndarray]:
-    """A table of pairs whose PMI is known, and p(x,y)."""
+    """Return a table of pairs with known PMI, and p(x,y)."""
     table = np.array([[400, 100, 20], [50, 300, 50], [10, 20, 500], [100, 100, 100]])
     rows, columns = np.indices(table.shape)
     words = WordIndex.of([b"a", b"b", b"c", b"d"], table.sum(1))

@@ -25,7 +25,7 @@ WORDS = 300
 
 
 def some_windows(count: int, most: int = 10, words: int = WORDS) -> Windows:
-    """Windows of 1 to `most` contexts; with few words, many are equal."""
+    """Return windows of 1 to `most` contexts; with few words, many are equal."""
     random = np.random.default_rng(count)
     sizes = random.integers(1, most + 1, count)
     return Windows(
@@ -60,7 +60,7 @@ def train_with_kernel(tables: Tables, windows: Windows, drawn: np.ndarray, k: in
 
 
 def test_no_windows_need_no_noise() -> None:
-    """Run in Python, too, where indexing out of bounds is an error."""
+    """Also run in Python, where indexing out of bounds is an error."""
     no_positions, noise = np.empty(0, np.int64), alias_table(np.array([0.5, 0.5]))
     assert draw_noise.py_func(no_positions, noise, np.uint64(9), 5).size == 0  # type: ignore[attr-defined]
     assert draw_noise(no_positions, noise, np.uint64(9), 5).size == 0
@@ -79,8 +79,8 @@ def test_kernel_against_reference(size: int, k: int) -> None:
     np.testing.assert_allclose(tables.outputs.to_array(), y, atol=1e-4)
 
 
-def test_noise_words_that_are_drawn_twice_or_are_the_target() -> None:
-    """With three words nearly all are, and the tiles are not full."""
+def test_noise_words_drawn_twice_or_equal_to_the_target() -> None:
+    """With three words nearly all of them are, and tiles are not full."""
     windows, tables = some_windows(100, words=3), some_tables(20)
     drawn = noise_for(windows, 20, words=3)
     x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
@@ -91,7 +91,7 @@ def test_noise_words_that_are_drawn_twice_or_are_the_target() -> None:
 
 
 def test_scores_far_from_zero() -> None:
-    """σ and the loss are right where exponentials overflow."""
+    """σ and the loss are correct where exponentials overflow."""
     windows, tables = some_windows(50), some_tables(100)
     tables.inputs.flat[:] *= 300
     drawn = noise_for(windows, 5)
@@ -143,7 +143,7 @@ def test_reference_follows_the_gradient() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("size", [10, 100])
 def test_deterministic_training_gives_the_same_bytes(threads: int, size: int) -> None:
-    """Whatever the timing of the threads; and nearly the values of `train`, since batches are small."""
+    """For any timing of the threads; and nearly the values of `train`, because batches are small."""
     windows, k = some_windows(500), 10
     drawn = noise_for(windows, k)
     noise = Noise(drawn, k, some_offsets())

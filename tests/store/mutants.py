@@ -1,10 +1,10 @@
-"""Files that were changed and signed again with a valid checksum: the worst that a stranger's program can write.
+"""Mutated files, signed again with a valid checksum: the worst that an untrusted program can write.
 
     python -m tests.store.mutants --count 100000 --seed 1
 
-Each mutant is given to the commands that read its kind. None may crash, meet what it did not expect, take much memory
-or never end; and what `info` accepts, the other commands must be able to use. A number names a mutant: `--only NUMBER`
-tries it again.
+Each mutant is passed to the commands that read its kind. None may crash, raise an unexpected error, take too much
+memory or hang; and other commands must be able to use what `info` accepts. Mutants have numbers: `--only NUMBER`
+repeats one.
 """
 
 import argparse
@@ -32,9 +32,9 @@ from neglm_cli.store import version1
 from tests.store.samples import CORPUS, parse, write_samples
 from tests.warm_parent import Kernels, import_all
 
-MEMORY = 3 << 30  # bytes that a command may take, beside what is there before it begins
-SECONDS = 300  # that a mutant may take: one that does not end
-AT_ONCE = 50  # mutants of one process
+MEMORY = 3 << 30  # bytes that a command may allocate
+SECONDS = 300  # timeout of a mutant
+MUTANTS_PER_PROCESS = 50
 TYPES = {"uint8": "U8", "int32": "I32", "int64": "I64", "float32": "F32", "float64": "F64"}
 
 VALUES: list[Any] = [
@@ -62,7 +62,7 @@ Tensors = dict[str, np.ndarray]
 
 
 def sign(metadata: Metadata, tensors: Tensors, random: Random | None = None) -> bytes:
-    """A file with a valid checksum; with `random`, its header may not describe what is in it."""
+    """Return a file with a valid checksum; with `random`, its header may not match its contents."""
     header: dict[str, Any] = {"__metadata__": metadata | {"checksum": "0" * 32}}
     order = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     end = 0
@@ -96,16 +96,16 @@ def change_json(random: Random, metadata: Metadata, tensors: Tensors) -> None:
     """Change something inside one of the fields that are JSON."""
     name = random.choice([name for name, text in metadata.items() if text[:1] in "{["])
     root: Any = {"": json.loads(metadata[name])}
-    places: list[tuple[Any, Any]] = []
+    nodes: list[tuple[Any, Any]] = []
 
     def collect(node: Any) -> None:
         for key in node if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
+            nodes.append((node, key))
             if isinstance(node[key], (dict, list)):
                 collect(node[key])
 
     collect(root)
-    node, key = random.choice(places)
+    node, key = random.choice(nodes)
     action = random.random()
     if action < 0.6:
         node[key] = random.choice(VALUES)
@@ -125,7 +125,7 @@ def lose_field(random: Random, metadata: Metadata, tensors: Tensors) -> None:
 
 
 def retype_field(random: Random, metadata: Metadata, tensors: Tensors) -> None:
-    """Metadata that are no strings."""
+    """Set metadata to something other than a string."""
     metadata[random.choice(list(metadata))] = random.choice(VALUES)
 
 
@@ -135,16 +135,16 @@ def change_numbers(random: Random, metadata: Metadata, tensors: Tensors) -> None
     values = NUMBERS[flat.dtype.kind]
     with np.errstate(all="ignore"):
         for _ in range(random.choice([1, 1, 2, 5])):
-            place = random.choice([0, flat.size - 1, random.randrange(flat.size)])
+            index = random.choice([0, flat.size - 1, random.randrange(flat.size)])
             action = random.random()
             if action < 0.6:
-                flat[place] = np.array(random.choice(values)).astype(flat.dtype)
+                flat[index] = np.array(random.choice(values)).astype(flat.dtype)
             elif action < 0.8:
-                flat[place] = flat[random.randrange(flat.size)]
+                flat[index] = flat[random.randrange(flat.size)]
             elif action < 0.9:
-                flat[place:] = np.array(random.choice(values)).astype(flat.dtype)
+                flat[index:] = np.array(random.choice(values)).astype(flat.dtype)
             else:
-                flat[place:] = flat[place:][::-1].copy()
+                flat[index:] = flat[index:][::-1].copy()
 
 
 def change_shape(random: Random, metadata: Metadata, tensors: Tensors) -> None:
@@ -174,16 +174,16 @@ def change_names(random: Random, metadata: Metadata, tensors: Tensors) -> None:
 
 
 def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
-    """One word becomes another, or all tensors lose or repeat a row: the file stays sound otherwise."""
+    """Replace a word by another, or drop or repeat a row of all tensors: otherwise the file stays valid."""
     if "offsets" not in tensors:
         return change_numbers(random, metadata, tensors)
     words, offsets = tensors["words"].tobytes(), tensors["offsets"].tolist()
     listed = [words[a:b] for a, b in pairwise(offsets)]
-    place, other = random.randrange(len(listed)), random.randrange(len(listed))
-    listed[place] = random.choice([listed[other], b"new", b"a b", b"", b"\n", b"<unk>", b"\xff\x00", b"x" * 5000])
+    index, other = random.randrange(len(listed)), random.randrange(len(listed))
+    listed[index] = random.choice([listed[other], b"new", b"a b", b"", b"\n", b"<unk>", b"\xff\x00", b"x" * 5000])
     if random.random() < 0.5:
         size = len(listed)
-        rows = [row for row in range(size) if row != place] + ([other] if random.random() < 0.3 else [])
+        rows = [row for row in range(size) if row != index] + ([other] if random.random() < 0.3 else [])
         listed = [listed[row] for row in rows]
         for name, tensor in tensors.items():
             if name not in ("words", "offsets") and tensor.shape[:1] == (size,):
@@ -194,7 +194,7 @@ def change_words(random: Random, metadata: Metadata, tensors: Tensors) -> None:
 
 
 def wrap_offsets(random: Random, metadata: Metadata, tensors: Tensors) -> None:
-    """Offsets that rise only if 64 bits wrap around."""
+    """Write offsets that ascend only with 64-bit wraparound."""
     offsets = tensors[random.choice(["offsets", "context_offsets"]) if "context_vectors" in tensors else "offsets"]
     first = random.randrange(1, len(offsets) - 4)
     offsets[first : first + 3] = 2**62, -(2**63), random.choice([-(2**62), -1, -(2**40)])
@@ -207,7 +207,7 @@ MUTATIONS = [
 
 
 def mutant(samples: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes, str]:
-    """The sample it comes from, its contents, and what was changed."""
+    """Make a mutant. Return its sample, its contents, and what was changed."""
     random = Random(f"{seed} {number}")
     kind = random.choice(list(samples))
     metadata, tensors = parse(samples[kind])
@@ -252,23 +252,24 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("train-lm", *RESUME, "--epochs", "2", "--model", "resumed"),
     ],
 }
-# What a sound file may still be refused for: it does not belong to the text, has no such word, or cannot be trained.
+# Errors that a valid file may cause: it does not belong to the text, lacks a word, or cannot be trained.
 FAIR = (
     "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not the state of a training",
     "training diverges", "does not belong to this corpus", "was training on", "epochs are done already",
-    "is not among the words", "remembers no corpus", "was a pipe", "the text became shorter", "is not among them",
-    "there is nothing to learn", "has no context", "counts add up", "has no pair", "too large for a corpus",
-    "would be equal", "are the same", "occurs twice", "too high; use a smaller", "words are not in", "no word of",
+    "is not among the words", "has no record of its corpus", "was a pipe", "the text became shorter",
+    "the text was truncated", "is not among them", "there is nothing to learn", "has no context", "counts add up",
+    "has no pair", "too large for a corpus", "would be equal", "are the same", "occurs twice", "words are not in",
+    "too high; use a smaller", "no word of",
 )  # fmt: skip
 
 
 class BadError(Exception):
-    """What is wrong with neglm."""
+    """An error of neglm."""
 
 
 @contextmanager
 def captured() -> Iterator[Any]:
-    """What is printed, in a file."""
+    """Redirect output to a file, inside the block."""
     with tempfile.TemporaryFile() as file:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
@@ -276,7 +277,7 @@ def captured() -> Iterator[Any]:
 
 
 def command(file: Any, arguments: tuple[str, ...]) -> tuple[int, str]:
-    """Run a command; returns its exit code and what it printed."""
+    """Run a command. Return its exit code and output."""
     os.ftruncate(file.fileno(), 0)
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     code = run([*arguments])
@@ -291,7 +292,7 @@ def command(file: Any, arguments: tuple[str, ...]) -> tuple[int, str]:
 
 
 def try_out(file: Any, contents: bytes, samples: dict[str, bytes]) -> str:
-    """Whether a mutant is accepted or refused; raises `BadError` if neglm does neither well."""
+    """Return whether a mutant is accepted or refused. Raise `BadError` if neglm does neither well."""
     for name in ("file", "resumed.partial"):
         Path(name).write_bytes(contents)
     for name in ("out", "resumed", "out.txt", "out.npy", "out.partial"):
@@ -314,7 +315,7 @@ def try_out(file: Any, contents: bytes, samples: dict[str, bytes]) -> str:
 
 
 def in_child(samples: dict[str, bytes], seed: int, numbers: list[int]) -> list[dict[str, Any]]:
-    """Try mutants in a process that may crash; returns what came of them, the last one perhaps of a crash."""
+    """Try mutants in a process that may crash. Return their results; the last one may be a crash."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -351,12 +352,12 @@ def in_child(samples: dict[str, bytes], seed: int, numbers: list[int]) -> list[d
 
 
 def _memory() -> int:
-    """Bytes of address space that this process has."""
+    """Return the size of this process's address space in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def run_all(seed: int, numbers: list[int], report: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
-    """Try mutants in a directory of its own; returns what came of each."""
+    """Try mutants in a temporary directory. Return their results."""
     home = os.getcwd()
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -364,7 +365,7 @@ def run_all(seed: int, numbers: list[int], report: Callable[[str], None] = lambd
             samples = write_samples(Path(directory))
             Path("good").write_bytes(samples["vocabulary"])
             import_all()
-            for sample in samples.values():  # all kernels are compiled, and then loaded here
+            for sample in samples.values():  # compile all kernels, then load them here
                 child = os.fork()
                 if child == 0:
                     with captured() as file:
@@ -375,7 +376,7 @@ def run_all(seed: int, numbers: list[int], report: Callable[[str], None] = lambd
             results: list[dict[str, Any]] = []
             started = time.monotonic()
             while len(results) < len(numbers):
-                results += in_child(samples, seed, numbers[len(results) : len(results) + AT_ONCE])
+                results += in_child(samples, seed, numbers[len(results) : len(results) + MUTANTS_PER_PROCESS])
                 bad = sum(result["outcome"] == "bad" for result in results)
                 report(f"{len(results):,} mutants, {bad} bad, {time.monotonic() - started:.0f} s")
             return results

@@ -1,4 +1,4 @@
-"""A small file of each kind, with all that commands need to use it."""
+"""A small file of each kind, and what commands need to use it."""
 
 import json
 from pathlib import Path
@@ -19,14 +19,14 @@ from tests.sgns.making import some_text
 from tests.text.making import vocabulary_of
 
 VERSION1 = Path(__file__).parent / "version1"
-CORPUS = "0"  # as `vocabulary_of` calls its first text
+CORPUS = "0"  # name of the first text of `vocabulary_of`
 SETTINGS: dict[str, Any] = {
     "k": 3, "hidden": 4, "embedding": 5, "layers": 2, "batch": 3, "bptt": 6, "epochs": 2, "init_output": 0.5,
 }  # fmt: skip
 
 
 def write_samples(directory: Path) -> dict[str, bytes]:
-    """Their contents, by kind; those of trainings can be resumed in a directory with the corpus in it."""
+    """Write samples. Return their contents by kind; trainings can be resumed in a directory with the corpus."""
     vocabulary = vocabulary_of(some_text(400, vocabulary=30), directory=directory)
     corpus, path = open_corpus([str(directory / CORPUS)]), directory / "file"
     found = {}
@@ -67,7 +67,7 @@ def write_samples(directory: Path) -> dict[str, bytes]:
 
 
 def parse(contents: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Metadata and tensors, without neglm's reader."""
+    """Return metadata and tensors, without neglm's reader."""
     length = int.from_bytes(contents[:8], "little")
     header, data = json.loads(contents[8 : 8 + length]), contents[8 + length :]
     metadata = header.pop("__metadata__")

@@ -23,7 +23,7 @@ TEXT = b"the same words again and again\n" * 1_000
     ("name", "decompress"),
     [("a.gz", gzip.decompress), ("a.bz2", bz2.decompress), ("a.xz", lzma.decompress), ("a.zst", zstd.decompress)],
 )
-def test_the_ending_of_the_name_decides(workplace: Path, name: str, decompress: Callable[[bytes], bytes]) -> None:
+def test_the_suffix_selects_the_compression(workplace: Path, name: str, decompress: Callable[[bytes], bytes]) -> None:
     def written() -> bytes:
         with writing(name) as file, compressing(file, name) as smaller:
             for begin in range(0, len(TEXT), 1_000):

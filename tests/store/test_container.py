@@ -36,7 +36,7 @@ def write(path: str = "file", **changes: object) -> str:
     return container.write(path, "vocabulary", FIELDS | changes, TENSORS)
 
 
-def test_what_was_written_is_read(workplace: Path) -> None:
+def test_round_trip(workplace: Path) -> None:
     checksum = write()
     stored = container.read("file", "vocabulary")
     assert stored.checksum == checksum
@@ -63,7 +63,7 @@ def test_any_safetensors_reader_reads_it(workplace: Path) -> None:
         assert np.array_equal(file.get_tensor("offsets"), TENSORS["offsets"])
 
 
-def test_tensors_are_aligned_and_the_layout_is_as_the_manual_says(workplace: Path) -> None:
+def test_tensors_are_aligned_and_the_layout_is_as_documented(workplace: Path) -> None:
     write()
     data = Path("file").read_bytes()
     length = int.from_bytes(data[:8], "little")
@@ -77,7 +77,7 @@ def test_tensors_are_aligned_and_the_layout_is_as_the_manual_says(workplace: Pat
         assert data[8 + length + start : 8 + length + end] == array.tobytes()
 
 
-def test_checksum_is_as_the_manual_says(workplace: Path) -> None:
+def test_checksum_is_as_documented(workplace: Path) -> None:
     checksum = write()
     data = Path("file").read_bytes()
     before = 8 + int.from_bytes(data[:8], "little")
@@ -86,7 +86,7 @@ def test_checksum_is_as_the_manual_says(workplace: Path) -> None:
 
 
 @given(data=st.data())
-def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_every_flipped_bit_is_detected(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("flipped") / "file"
     write(str(path))
     contents = bytearray(path.read_bytes())
@@ -99,7 +99,7 @@ def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, da
         container.read(path, "vocabulary")
 
 
-def test_every_length_that_is_too_short_or_too_long_is_found(workplace: Path) -> None:
+def test_truncated_and_extended_files_are_detected(workplace: Path) -> None:
     write()
     whole = Path("file").read_bytes()
     for length in range(len(whole)):
@@ -127,7 +127,7 @@ def test_another_kind(workplace: Path) -> None:
         container.read("file", "encoded corpus")
 
 
-def test_safetensors_of_others(workplace: Path) -> None:
+def test_other_safetensors_files(workplace: Path) -> None:
     save_file({"x": np.zeros(3, np.float32)}, "file")
     with pytest.raises(NeglmError, match="file is a safetensors file, but not one of neglm's"):
         container.read("file")
@@ -148,7 +148,7 @@ def test_missing_and_directory(workplace: Path) -> None:
 
 
 @given(pieces=st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=20), max_size=5))
-def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFactory, pieces: list[list[int]]) -> None:
+def test_streamed_files_equal_others(tmp_path_factory: pytest.TempPathFactory, pieces: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("growing") / "file"
     fields = {"corpus": [], "vocabulary": "0" * 32, "lines": 0, "mtimes_ns": []}
     with container.write_streaming(path, "encoded corpus", fields) as ids:
@@ -165,7 +165,7 @@ def test_a_growing_file_is_like_any_other(tmp_path_factory: pytest.TempPathFacto
     assert mapped_fields == stored.fields
 
 
-def test_an_unfinished_growing_file_is_never_there(workplace: Path) -> None:
+def test_an_unfinished_streamed_file_does_not_exist(workplace: Path) -> None:
     fields = {"corpus": [], "vocabulary": "", "lines": 0, "mtimes_ns": []}
 
     def fail_halfway() -> None:
@@ -182,7 +182,7 @@ def test_an_unfinished_growing_file_is_never_there(workplace: Path) -> None:
 def test_tensors_that_are_missing_or_of_another_type(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, broken: dict[str, np.ndarray | None]
 ) -> None:
-    """With a good checksum, as another program might write it."""
+    """With a valid checksum, as another program might write it."""
     kind = schema.KINDS["vocabulary"]
     tensors = {name: array for name, array in (TENSORS | broken).items() if array is not None}
     shapes = {name: ("V",) * array.ndim for name, array in tensors.items()}

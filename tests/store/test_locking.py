@@ -25,7 +25,7 @@ def another_process(then: str) -> "subprocess.Popen[bytes]":
     return process
 
 
-def test_a_second_process_is_refused_until_the_first_has_ended(workplace: Path) -> None:
+def test_a_second_process_is_refused_until_the_first_exits(workplace: Path) -> None:
     with another_process("sys.stdin.read()") as process:
         Path("link").symlink_to("model")
         for name in ("model", "./model", "link"):
@@ -49,10 +49,8 @@ def test_a_lock_ends_with_its_process(workplace: Path, end: str) -> None:
     assert os.listdir() == []
 
 
-def test_who_finds_a_lock_that_is_just_removed_takes_a_new_one(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the opening and the locking its owner leaves."""
+def test_a_lock_removed_before_locking_is_created_again(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner exits between opening and locking."""
     import fcntl
 
     lock, flock = Path(".model.lock"), fcntl.flock
@@ -74,7 +72,7 @@ def test_who_finds_a_lock_that_is_just_removed_takes_a_new_one(
     assert os.listdir() == []
 
 
-def test_a_file_system_without_locks_refuses_nobody(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_refuses_no_process(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(descriptor: int, how: int) -> None:
         raise OSError(38, "Function not implemented")
 
@@ -84,20 +82,20 @@ def test_a_file_system_without_locks_refuses_nobody(workplace: Path, monkeypatch
     assert os.listdir() == []
 
 
-def test_what_is_no_file_has_no_lock(workplace: Path) -> None:
+def test_devices_have_no_lock(workplace: Path) -> None:
     for name in ("-", "/dev/stdout", "/dev/null"):
         with exclusive(name), exclusive(name):
             assert os.listdir() == []
 
 
-def test_a_directory_that_is_not_there(workplace: Path) -> None:
+def test_missing_directory(workplace: Path) -> None:
     with pytest.raises(NeglmError, match="cannot write none/model"), exclusive("none/model"):
         pass
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "directory", "text"])
 def test_a_lock_is_an_empty_regular_file(workplace: Path, kind: str) -> None:
-    """Anything else of its name was put there by others: it is neither followed nor removed."""
+    """Anything else with its name belongs to others: it is neither followed nor removed."""
     lock, text = Path(".model.lock"), Path("text")
     text.write_bytes(b"precious")
     match kind:

@@ -1,4 +1,4 @@
-"""Files that were changed and signed again: quickly, some hundreds; `python -m tests.store.mutants` tries more."""
+"""A few hundred mutated files; `python -m tests.store.mutants` tries more."""
 
 import json
 import subprocess
@@ -16,13 +16,13 @@ COUNT = 300
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_no_mutant_surprises_a_command() -> None:
-    """In a process of its own, without threads, which can be forked."""
+def test_no_mutant_breaks_a_command() -> None:
+    """In a separate process without threads, which can be forked."""
     command = [sys.executable, "-m", "tests.store.mutants", "--count", str(COUNT)]
     result = subprocess.run(command, cwd=ROOT, env=users_environment(), capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     for outcome in ("vocabulary: accepted", "vectors: accepted", "language model neglm: accepted", ": refused"):
-        assert outcome in result.stdout  # both happen, or the mutations are not worth it
+        assert outcome in result.stdout  # otherwise the mutations would test little
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_no_mutant_surprises_a_command() -> None:
         ("vectors", "k", ("embed", *RESUME, "-o", "resumed")),
     ],
 )
-def test_tensors_and_fields_say_what_arguments_lack(
+def test_missing_arguments_follow_from_tensors_and_fields(
     neglm: Neglm, workplace: Path, kind: str, option: str, command: tuple[str, ...]
 ) -> None:
     metadata, tensors = parse(write_samples(workplace)[kind])

@@ -34,8 +34,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(workplace: Path, error: 
     assert os.listdir() == ["file"]
 
 
-def test_a_disk_that_gets_full(workplace: Path) -> None:
-    """A limit on the size of files fails like a full disk: in the middle of a write."""
+def test_a_disk_that_fills_up(workplace: Path) -> None:
+    """A file size limit fails like a full disk, in the middle of a write."""
     Path("file").write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -70,7 +70,7 @@ def test_a_symbolic_link_stays_one(workplace: Path) -> None:
     assert Path("target").read_bytes() == b"new"
 
 
-def test_permissions_are_those_of_any_new_file(workplace: Path) -> None:
+def test_default_permissions(workplace: Path) -> None:
     with writing("file"):
         pass
     Path("other").touch()
@@ -80,25 +80,25 @@ def test_permissions_are_those_of_any_new_file(workplace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("no/such/place", "No such file or directory"),
+        ("no/such/directory", "No such file or directory"),
         (".", "not the name of a file"),
         ("new/", "not the name of a file"),
         ("", "not the name of a file"),
     ],
 )
-def test_places_that_cannot_be_written_to(workplace: Path, path: str, message: str) -> None:
+def test_paths_that_cannot_be_written(workplace: Path, path: str, message: str) -> None:
     with pytest.raises(NeglmError, match=message), writing(path):
         pass
 
 
-def test_permissions_of_an_old_file_are_kept(workplace: Path) -> None:
+def test_permissions_of_an_existing_file_are_kept(workplace: Path) -> None:
     Path("file").touch(mode=0o600)
     with writing("file"):
         pass
     assert stat.S_IMODE(os.stat("file").st_mode) == 0o600
 
 
-def test_another_programs_open_file_is_added_to(workplace: Path) -> None:
+def test_another_programs_open_file_is_appended_to(workplace: Path) -> None:
     with open("log", "wb") as log:
         log.write(b"before ")
         log.flush()
@@ -125,7 +125,7 @@ def hidden() -> list[str]:
     return [name for name in os.listdir() if name.startswith(".")]
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(workplace: Path) -> None:
+def test_temporary_files_of_a_killed_writer_are_removed_by_the_next(workplace: Path) -> None:
     assert subprocess.run([sys.executable, "-c", KILLED]).returncode == -signal.SIGKILL
     assert len(hidden()) == 1
     with writing("other"):
@@ -136,7 +136,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(workplace: Path) -> No
     assert sorted(os.listdir()) == ["file", "other"]
 
 
-def test_writers_at_work_leave_each_others_files_alone(workplace: Path) -> None:
+def test_concurrent_writers_keep_each_others_files(workplace: Path) -> None:
     with writing("file") as one:
         with writing("file") as two, writing("file.b") as three:
             one.write(b"one")
@@ -149,10 +149,8 @@ def test_writers_at_work_leave_each_others_files_alone(workplace: Path) -> None:
     assert hidden() == []
 
 
-def test_a_file_that_is_taken_for_abandoned_before_it_is_locked(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another writer comes between the creation and the lock, and removes it: it is made again."""
+def test_a_temporary_file_removed_before_it_is_locked(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer removes it between creation and locking: it is created again."""
     flock = fcntl.flock
     removed: list[str] = []
 
@@ -195,8 +193,8 @@ def test_names_like_those_of_temporary_files_are_not_touched(workplace: Path) ->
     assert Path("precious").read_bytes() == b"precious"
 
 
-def test_nobody_can_lay_a_link_where_a_temporary_file_will_be(workplace: Path) -> None:
-    """Its name cannot be guessed, and a file that exists, or a link, is not opened."""
+def test_temporary_files_do_not_follow_links(workplace: Path) -> None:
+    """Their names cannot be guessed, and existing files or links are not opened."""
     with writing("file"):
         (first,) = hidden()
     with writing("file"):

@@ -1,4 +1,4 @@
-"""Two files that belong together: a failure of either leaves both as they were."""
+"""Two files written together: a failure of either leaves both unchanged."""
 
 import errno
 import os
@@ -26,8 +26,8 @@ def test_both_are_written(workplace: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["one", "two"])
-def test_a_disk_that_is_full_only_for_one(workplace: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    """Full when the last bytes go out, after everything was written: neither may have its new name by then."""
+def test_full_disk_for_one_of_them(workplace: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """Full at fsync, after everything was written: neither may have been renamed by then."""
     for name in ("one", "two"):
         Path(name).write_bytes(b"old")
     sync = os.fsync
@@ -62,7 +62,7 @@ def states(*names: str) -> list[bytes | None]:
 def test_a_rename_that_fails_is_undone(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, old: str, failing: int
 ) -> None:
-    """Whichever of the renames it is, and whichever of the two files was there before."""
+    """For each rename, and for each combination of existing files."""
     for name in old.split():
         Path(name).write_bytes(b"old")
     before = states("one", "two")
@@ -94,7 +94,7 @@ def write_both() -> None:
         two.write(b"2")
 
 
-def test_what_cannot_be_undone_is_said(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_rollback_is_reported(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         Path(name).write_bytes(b"old")
 
@@ -137,7 +137,7 @@ with writing_both("one", "two") as (one, two):
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_kill_between_renames_leaves_no_new_file_beside_an_old_one(workplace: Path, after: int) -> None:
+def test_a_kill_between_renames_never_mixes_old_and_new_files(workplace: Path, after: int) -> None:
     for name in ("one", "two"):
         Path(name).write_bytes(b"old")
     assert subprocess.run([sys.executable, "-c", KILLED.format(after)]).returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""What is refused when a file is opened, and in which words. All these files have a valid checksum."""
+"""Invalid files, all with a valid checksum, and the errors when they are opened."""
 
 import json
 from collections.abc import Callable
@@ -48,8 +48,8 @@ def put_inside(field: str, **values: Any) -> Change:
     return lambda metadata, tensors: metadata.__setitem__(field, json.dumps(json.loads(metadata[field]) | values))
 
 
-def put_number(tensor: str, place: Any, value: float) -> Change:
-    return lambda metadata, tensors: tensors[tensor].__setitem__(place, value)
+def put_number(tensor: str, index: Any, value: float) -> Change:
+    return lambda metadata, tensors: tensors[tensor].__setitem__(index, value)
 
 
 def replace(tensor: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
@@ -58,10 +58,10 @@ def replace(tensor: str, change: Callable[[np.ndarray], np.ndarray]) -> Change:
 
 def other_word(word: bytes, by: bytes) -> Change:
     def change(metadata: Metadata, tensors: Tensors) -> None:
-        letters = tensors["words"].tobytes()
-        assert word in letters
+        word_bytes = tensors["words"].tobytes()
+        assert word in word_bytes
         assert len(word) == len(by)
-        tensors["words"] = np.frombuffer(letters.replace(word, by, 1), np.uint8)
+        tensors["words"] = np.frombuffer(word_bytes.replace(word, by, 1), np.uint8)
 
     return change
 
@@ -75,7 +75,7 @@ def test_samples_are_accepted(workplace: Path, samples: dict[str, bytes]) -> Non
 
 
 def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
-    """Each is larger than the one before in 64 bits that wrap around."""
+    """Write offsets that ascend only with 64-bit wraparound."""
     tensors["offsets"][1:4] = 2**62, -(2**63), -(2**62)
     with np.errstate(over="ignore"):
         assert np.diff(tensors["offsets"][:4]).min() >= 1
@@ -146,7 +146,7 @@ def test_inconsistent_files(
     assert message in refused(samples, kind, change)
 
 
-def test_no_field_may_be_missing_or_no_text(workplace: Path, samples: dict[str, bytes]) -> None:
+def test_fields_must_exist_and_be_strings(workplace: Path, samples: dict[str, bytes]) -> None:
     for kind, contents in samples.items():
         for name in parse(contents)[0].keys() - {"checksum"}:
             refused(samples, kind, lambda metadata, tensors, name=name: metadata.pop(name))  # type: ignore[misc]
@@ -164,7 +164,7 @@ def test_a_header_that_is_too_large(workplace: Path, samples: dict[str, bytes]) 
 
 
 def test_words_with_equal_hashes_are_compared() -> None:
-    """Many repeated words, and none: found by sorting, however many there are."""
+    """With many repeated words, and without: detected by sorting, in any number."""
     words = [b"%d" % number for number in range(1000)]
     names = schema.WordList("words", "offsets", "counts", of_text=False)
 
@@ -180,7 +180,7 @@ def test_words_with_equal_hashes_are_compared() -> None:
         check_words(names, tensors([*words, b"7"]))
 
 
-def test_options_are_those_of_the_settings() -> None:
+def test_stored_options_are_those_of_the_settings() -> None:
     assert set(options.TRAIN_LM) == {field.name for field in fields(LanguageModelSettings)}
     assert set(options.EMBED) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
     assert set(options.PROGRESS.rules) == {field.name for field in fields(Progress)}
@@ -192,7 +192,7 @@ def test_options_are_those_of_the_settings() -> None:
 
 
 @pytest.mark.parametrize("settings", [LanguageModelSettings, EmbedSettings])
-def test_what_the_command_line_allows_can_be_read(settings: type) -> None:
+def test_settings_allowed_on_the_command_line_can_be_read(settings: type) -> None:
     rules = options.TRAIN_LM if settings is LanguageModelSettings else options.EMBED
     for name, setting in declared(settings).items():
         for limit in (setting.least, setting.most, *setting.choices, *setting.presets.values()):

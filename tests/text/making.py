@@ -19,7 +19,7 @@ def vocabulary_of(
     threads: int = 2,
     memory: int = 1 << 26,
 ) -> Vocabulary:
-    """The vocabulary of texts that are written to files named 0, 1, 2, ..."""
+    """Build the vocabulary of texts, written to files named 0, 1, 2, ..."""
     paths = []
     for number, text in enumerate(texts):
         path = directory / str(number)
@@ -34,6 +34,6 @@ def as_dict(vocabulary: Vocabulary) -> dict[bytes, int]:
 
 
 def text_with_phrases(rounds: int) -> bytes:
-    """`new york city`, `hong kong` and `city` alone, each on a line between words that occur once: 12 words a round."""
+    """Return lines with `new york city`, `hong kong` or `city` between words that occur once: 12 words per round."""
     lines = b"%d new york city %d\n%d hong kong %d\n%d city %d\n"
     return b"".join(lines % tuple(range(6 * number, 6 * number + 6)) for number in range(rounds))

@@ -20,7 +20,7 @@ spaces = st.sampled_from([b" ", b" ", b" ", b"  ", b"\t", b"\r", b"\n", b"\r\n",
 phrase_texts = st.tuples(
     st.just(b"") | spaces, st.lists(st.tuples(words, spaces).map(b"".join)).map(b"".join), st.just(b"") | words
 ).map(b"".join)
-# Not the logarithm of any fraction, so that rounding never decides.
+# Not the logarithm of any fraction, so that rounding never matters.
 rules = st.one_of(
     st.builds(Rule, st.just("pmi"), st.sampled_from([-9.9, 0.1, 0.7, 1.3]), st.integers(1, 4)),
     st.builds(Rule, st.just("npmi"), st.sampled_from([-0.99, 0.11, 0.37, 0.71]), st.integers(1, 4)),

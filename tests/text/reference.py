@@ -1,4 +1,4 @@
-"""What the fast code must agree with, in plain Python; and texts to try it on."""
+"""Plain Python references for the kernels, and texts to test them on."""
 
 import io
 from collections import Counter
@@ -21,7 +21,7 @@ texts = st.one_of(
 
 
 def sentences(text: bytes) -> list[list[bytes]]:
-    """The words of every line; a last line without a newline is one too."""
+    """Return the words of every line, including a last line without a newline."""
     return [line.split() for line in io.BytesIO(text)]
 
 

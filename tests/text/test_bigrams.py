@@ -32,7 +32,7 @@ def as_pairs(runs: list[PairCounts]) -> list[tuple[tuple[int, int], int]]:
 
 
 @given(chunks=st.lists(ids, max_size=12), capacity=st.sampled_from([0, 1, 7, 1_000]))
-def test_counts_are_exact_whatever_the_pieces_and_the_memory(chunks: list[list[int]], capacity: int) -> None:
+def test_counts_are_exact_for_any_chunks_and_memory(chunks: list[list[int]], capacity: int) -> None:
     whole = [number for chunk in chunks for number in chunk]
     expected = Counter(pair for pair in pairwise(whole) if min(pair) >= 0)
     bigrams = BigramCounter(capacity * MERGE_FACTOR * PAIR_SIZE)
@@ -61,11 +61,11 @@ def test_many_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_says_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     bigrams = BigramCounter(0)
     add_all(bigrams, [[1, 2, 3]])
     with open("/dev/full", "wb", buffering=0) as full:
-        monkeypatch.setattr(bigrams, "_files", [full] * 2)
+        monkeypatch.setattr(bigrams._on_disk, "_files", [full] * 2)
         with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
             add_all(bigrams, [[1, 2, 3]])
         bigrams.close()

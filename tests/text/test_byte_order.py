@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from neglm_cli.text.byte_order import gather_words, sort_by_bytes
 from neglm_cli.text.tokens import padded
 
-# Beginnings of eight bytes and more that many words share, and zero bytes, which look like the filling of short words.
+# Shared prefixes of eight bytes and more, and zero bytes, which look like the padding of short words.
 words = st.lists(
     st.one_of(
         st.binary(min_size=1, max_size=20),

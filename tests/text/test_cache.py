@@ -1,4 +1,4 @@
-"""The cache of encoded copies has a size limit: what was not used for longest goes first."""
+"""The cache of encoded copies: least-recently-used eviction above a size limit."""
 
 import os
 import subprocess
@@ -24,23 +24,23 @@ sys.stdin.read()
 
 
 class Cache:
-    """Encoded copies of texts that are all alike, but for their names."""
+    """Encoded copies of identical texts with different names."""
 
     def __init__(self, home: Path) -> None:
         self.directory = home / "cache"
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self._vocabulary = vocabulary_of(TEXT, directory=home)
 
     def open(self, name: str) -> EncodedCorpus:
         Path(name).write_bytes(TEXT)
-        return open_encoded(open_corpus([name]), self._vocabulary, 1, self.directory, self.told.append)
+        return open_encoded(open_corpus([name]), self._vocabulary, 1, self.directory, self.messages.append)
 
     @property
     def names(self) -> list[str]:
         return [copy.path.name.split("-")[0] for copy in copies(self.directory)]
 
     def age(self, *names: str) -> None:
-        """Let them have been used long ago, the first one first."""
+        """Set their last use to long ago, the first one earliest."""
         for seconds, name in enumerate(names):
             (path,) = self.directory.glob(f"{name}-*")
             os.utime(path, (1_000_000 + seconds, 1_000_000 + seconds))
@@ -64,7 +64,7 @@ def test_the_least_recently_used_are_removed(cache: Cache, monkeypatch: pytest.M
     limit_to(2, cache, monkeypatch)
     cache.open("d")
     assert sorted(cache.names) == ["b", "d"]
-    assert cache.told[-1].startswith("removed 2 encoded copies that were not used for long, ")
+    assert cache.messages[-1].startswith("removed 2 least recently used encoded copies, ")
 
 
 def test_nothing_is_removed_below_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,10 +73,10 @@ def test_nothing_is_removed_below_the_limit(cache: Cache, monkeypatch: pytest.Mo
     limit_to(2, cache, monkeypatch)
     cache.open("b")
     assert sorted(cache.names) == ["a", "b"]
-    assert not [sentence for sentence in cache.told if sentence.startswith("removed")]
+    assert not [sentence for sentence in cache.messages if sentence.startswith("removed")]
 
 
-def test_a_copy_larger_than_the_limit_is_used_all_the_same(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_larger_than_the_limit_is_still_used(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEGLM_CACHE_LIMIT", "0")
     assert cache.open("a").cursor(0).take(100).size
     assert cache.names == ["a"]
@@ -84,8 +84,8 @@ def test_a_copy_larger_than_the_limit_is_used_all_the_same(cache: Cache, monkeyp
     assert cache.names == ["b"]
 
 
-def test_what_is_in_use_stays(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process (a validation text beside the corpus) or in another."""
+def test_copies_in_use_are_kept(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In use by this process (a validation text in addition to the corpus) or by another."""
     monkeypatch.setenv("NEGLM_CACHE_LIMIT", "0")
     here = cache.open("a")
     cache.open("b")
@@ -116,7 +116,7 @@ def test_only_copies_are_removed(cache: Cache, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(os.listdir(cache.directory)) == sorted([*others, "link-0123456789abcdef.ids"])
 
 
-def test_what_a_killed_process_left_is_removed(cache: Cache) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(cache: Cache) -> None:
     cache.open("a")
     (cache.directory / ".b-0123456789abcdef.ids.0123456789abcdef.incomplete").write_bytes(b"half of it")
     cache.open("c")
@@ -131,7 +131,7 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert size_limit() == size
 
 
-def test_a_limit_that_is_none_is_refused_before_the_work(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_refused_before_encoding(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("much", "-1", "5 %"):
         monkeypatch.setenv("NEGLM_CACHE_LIMIT", text)
         with pytest.raises(NeglmError, match="is not a size such as 500M or 20G"):

@@ -16,11 +16,11 @@ MODULUS = 1 << 64
 MULTIPLIER, LENGTH_MULTIPLIER = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 COLLIDING_BITS = 24  # more than a table of WORDS words has slots for
 WORDS = 1 << 13
-STEPS_PER_WORD = 20  # a table that is half full needs about three
+STEPS_PER_WORD = 20  # a half-full table needs about three
 
 
 def unseeded_hash(word: bytes) -> int:
-    """The hash of version 0.1.0, which anyone can invert."""
+    """Return the hash of version 0.1.0, which is invertible."""
     h = len(word) * LENGTH_MULTIPLIER % MODULUS
     for at in (*range(0, len(word) - 8, 8), len(word) - 8):
         h = (h ^ int.from_bytes(word[at : at + 8], "little")) * MULTIPLIER % MODULUS
@@ -30,7 +30,7 @@ def unseeded_hash(word: bytes) -> int:
 
 
 def word_with_hash(h: int) -> bytes:
-    """The word of eight bytes with this unseeded hash."""
+    """Return the word of eight bytes with this unseeded hash."""
     h ^= h >> 29 ^ h >> 58
     h = h * pow(LENGTH_MULTIPLIER, -1, MODULUS) % MODULUS
     h ^= h >> 32
@@ -42,20 +42,20 @@ def is_word(word: bytes) -> bool:
 
 
 def words_in_one_slot() -> Iterator[bytes]:
-    """Different words whose unseeded hashes end in the same bits."""
+    """Yield distinct words whose unseeded hashes end in the same bits."""
     return filter(is_word, (word_with_hash(high << COLLIDING_BITS) for high in range(1, MODULUS >> COLLIDING_BITS)))
 
 
 def words_with_one_hash() -> Iterator[bytes]:
-    """Words that collide whatever their hash starts from: a flipped top bit passes through a multiplication by any odd
-    number unchanged, and the next eight bytes cancel what the shift has made of it."""
+    """Yield words that collide for every initial hash: a flipped top bit passes through a multiplication by any odd
+    number unchanged, and the next eight bytes cancel the effect of the shift."""
     base = b"abcdefgh" * 2
     flipped = bytes(byte ^ flip for byte, flip in zip(base, b"\0" * 7 + b"\x80" + b"\0\0\0\x80\0\0\0\x80", strict=True))
     return (b"".join(parts) + b"the-tail" for parts in product((base, flipped), repeat=16))
 
 
 def most_steps(used: np.ndarray) -> int:
-    """An upper bound of the probes that filled these slots, from first to last: a cluster of n slots took no more than
+    """Return an upper bound of the probes that filled these slots: a cluster of n slots took no more than
     n (n + 1) / 2."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], used, [False]]).astype(np.int8)))
     lengths = edges[1::2] - edges[::2]

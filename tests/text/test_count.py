@@ -29,7 +29,7 @@ def contents(counts: Counts) -> Counter[bytes]:
     block=st.integers(1, 50),
     memory=st.sampled_from([0, 2_000, 1 << 30]),
 )
-def test_counts_are_exact_whatever_threads_blocks_and_memory(
+def test_counts_are_exact_for_any_threads_blocks_and_memory(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], threads: int, block: int, memory: int
 ) -> None:
     expected = expected_counts(*parts)
@@ -76,7 +76,7 @@ def test_white_space_only_has_no_words(workplace: Path) -> None:
         pass
 
 
-def test_thread_tables_are_poured_when_they_are_full(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_thread_tables_are_merged(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(count_module, "LOCAL_MEMORY", 1)
     monkeypatch.setattr(source_module, "BLOCK", 100)
     text = b" ".join(b"%d" % (i % 300) for i in range(5_000))
@@ -86,7 +86,7 @@ def test_thread_tables_are_poured_when_they_are_full(workplace: Path, monkeypatc
         assert contents(counts) - Counter() == expected_counts(text)
 
 
-def test_a_compressed_file_counts_as_large_as_it_is_on_disk(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_of_a_compressed_file_is_its_size_on_disk(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "BLOCK", 1_000)
     Path("text.gz").write_bytes(gzip.compress(os.urandom(30_000).hex(" ").encode()))
     seen: list[int] = []

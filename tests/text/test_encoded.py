@@ -33,17 +33,17 @@ def everything(corpus: EncodedCorpus, position: int = 0) -> list[int]:
     return ids.tolist()
 
 
-class Told(list[str]):
+class Messages(list[str]):
     def __call__(self, sentence: str) -> None:
         self.append(sentence)
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def messages() -> Messages:
+    return Messages()
 
 
-def test_encoder_knows_words_unknowns_and_ends(workplace: Path) -> None:
+def test_encoder_maps_words_unknown_words_and_line_ends(workplace: Path) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace, min_count=2)
     text = b"the dog\nsat\n"
     assert Encoder(vocabulary).encode(text).tolist() == expected_ids(text, vocabulary)
@@ -51,7 +51,7 @@ def test_encoder_knows_words_unknowns_and_ends(workplace: Path) -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 @given(parts=st.lists(texts, min_size=1, max_size=3), known=texts, size=st.integers(1, 30), data=st.data())
-def test_cursors_walk_from_anywhere(
+def test_cursors_start_at_any_position(
     tmp_path_factory: pytest.TempPathFactory,
     cached: bool,
     parts: list[bytes],
@@ -81,138 +81,140 @@ def test_cursors_walk_from_anywhere(
         assert everything(encoded, start) == wanted[start:]
 
 
-def test_the_copy_is_made_once_and_its_size_announced(workplace: Path, told: Told) -> None:
+def test_the_copy_is_written_once_and_its_size_announced(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
     for _ in range(2):
-        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
         assert everything(encoded) == expected_ids(TEXT, vocabulary)
     assert len(list(cache.iterdir())) == 1
     size = 4 * len(expected_ids(TEXT, vocabulary))
-    assert told[0] == f"writing an encoded copy of about {size} bytes to {cache}"
-    assert told[1].startswith("using the encoded copy")
+    assert messages[0] == f"writing an encoded copy of about {size} bytes to {cache}"
+    assert messages[1].startswith("using the encoded copy")
 
 
-def test_a_copy_of_another_text_is_not_used(workplace: Path, told: Told) -> None:
+def test_a_copy_of_another_text_is_not_used(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     changed = TEXT.replace(b"cat", b"mat")
     status = os.stat("0")
     (workplace / "0").write_bytes(changed)
     os.utime("0", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     assert everything(encoded) == expected_ids(changed, vocabulary)
-    assert "has changed" in told[1]
+    assert "has changed" in messages[1]
 
 
-def test_a_text_of_another_size_is_not_the_same_whatever_its_time(workplace: Path, told: Told) -> None:
+def test_a_text_of_another_size_with_the_same_mtime_is_encoded_again(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     status = os.stat("0")
-    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", messages)
     (workplace / "0").write_bytes(TEXT + b" end")
     os.utime("0", ns=(status.st_atime_ns, status.st_mtime_ns))
-    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", messages)
     assert everything(encoded) == expected_ids(TEXT + b" end", vocabulary)
 
 
-def test_files_of_one_name_in_two_places(workplace: Path, told: Told) -> None:
+def test_files_with_the_same_name_in_two_directories(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
-    for place, text in (("x", b"the cat\n"), ("y", b"cat the\n")):
-        (workplace / place).mkdir()
-        Path(place, "text").write_bytes(text)
-        os.utime(Path(place, "text"), ns=(1, 1))
-        encoded = open_encoded(open_corpus([f"{place}/text"]), vocabulary, 2, workplace / "cache", told)
+    for directory, text in (("x", b"the cat\n"), ("y", b"cat the\n")):
+        (workplace / directory).mkdir()
+        Path(directory, "text").write_bytes(text)
+        os.utime(Path(directory, "text"), ns=(1, 1))
+        encoded = open_encoded(open_corpus([f"{directory}/text"]), vocabulary, 2, workplace / "cache", messages)
         assert everything(encoded) == expected_ids(text, vocabulary)
 
 
-def test_a_pipe_is_encoded_for_this_run_only(workplace: Path, told: Told) -> None:
+def test_a_pipe_is_encoded_for_this_run_only(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: Path("pipe").write_bytes(TEXT))
     writer.start()
-    encoded = open_encoded(open_corpus(["pipe"]), vocabulary, 2, workplace / "cache", told)
+    encoded = open_encoded(open_corpus(["pipe"]), vocabulary, 2, workplace / "cache", messages)
     writer.join()
     assert everything(encoded) == expected_ids(TEXT, vocabulary)
     assert not (workplace / "cache").exists()
-    assert "4 bytes a word" in told[0]
+    assert "4 bytes per word" in messages[0]
 
 
-def test_a_broken_text_leaves_no_temporary_copy(workplace: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_text_leaves_no_temporary_copy(
+    workplace: Path, messages: Messages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     (workplace / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(workplace / "tmp"))
     Path("text.gz").write_bytes(gzip.compress(os.urandom(10_000))[:5_000])
     with pytest.raises(NeglmError, match="text.gz is cut short"):
-        open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, told)
+        open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, messages)
     assert not list((workplace / "tmp").iterdir())
 
 
-def test_a_touched_but_equal_text_keeps_its_copy(workplace: Path, told: Told) -> None:
+def test_a_touched_but_equal_text_keeps_its_copy(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     os.utime("0", ns=(1, 1))
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
-    assert told[1].startswith("using the encoded copy")
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
+    assert messages[1].startswith("using the encoded copy")
 
 
-def test_another_vocabulary_gets_another_copy(workplace: Path, told: Told) -> None:
+def test_another_vocabulary_gets_another_copy(workplace: Path, messages: Messages) -> None:
     cache = workplace / "cache"
     for min_count in (1, 2):
         vocabulary = vocabulary_of(TEXT, directory=workplace, min_count=min_count)
-        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+        encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
         assert everything(encoded) == expected_ids(TEXT, vocabulary)
     assert len(list(cache.iterdir())) == 2
 
 
-def test_a_damaged_copy_is_made_again(workplace: Path, told: Told) -> None:
+def test_a_damaged_copy_is_rebuilt(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     (copy,) = cache.iterdir()
     copy.write_bytes(copy.read_bytes()[:-4])
-    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     assert everything(encoded) == expected_ids(TEXT, vocabulary)
-    assert "is cut short" in told[1]
+    assert "is cut short" in messages[1]
 
 
-def test_a_copy_with_other_ids_than_its_checksum_says_is_made_again(workplace: Path, told: Told) -> None:
-    """All of its ids are words: only the checksum tells."""
+def test_a_copy_with_a_wrong_checksum_is_rebuilt(workplace: Path, messages: Messages) -> None:
+    """All of its ids are valid: only the checksum reveals the damage."""
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     cache = workplace / "cache"
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     (copy,) = cache.iterdir()
     whole = copy.read_bytes()
     copy.write_bytes(whole[:-4] + (3).to_bytes(4, "little"))
-    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     assert everything(encoded) == expected_ids(TEXT, vocabulary)
     assert copy.read_bytes() == whole
-    assert told[1].endswith("is damaged: its checksum does not match its contents: this encoded copy is made again")
+    assert messages[1].endswith("is damaged: its checksum does not match its contents; rebuilding this encoded copy")
 
 
 @pytest.mark.parametrize("bad", [-1, 8, 2**31 - 1])
-def test_ids_that_are_no_words_never_reach_a_kernel(workplace: Path, told: Told, bad: int) -> None:
-    """In a copy that somebody has written with a checksum that fits."""
+def test_invalid_ids_never_reach_a_kernel(workplace: Path, messages: Messages, bad: int) -> None:
+    """Even in a forged copy with a valid checksum."""
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     assert len(vocabulary) == 8
     cache = workplace / "cache"
-    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     (copy,) = cache.iterdir()
     stored = container.read(copy)
     common = ("checksum", "format", "format_version", "kind", "tool_version")
     fields = {name: value for name, value in stored.fields.items() if name not in common}
     ids = np.append(stored.tensors["ids"][:-1], np.int32(bad))
     container.write(copy, "encoded corpus", fields, {"ids": ids})
-    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, told)
+    encoded = open_encoded(open_corpus(["0"]), vocabulary, 2, cache, messages)
     encoded.cursor(0).take(3)
-    with pytest.raises(NeglmError, match="ids that are no words; delete it"):
+    with pytest.raises(NeglmError, match="contains invalid word ids; delete it"):
         everything(encoded)
 
 
-def test_the_copy_is_a_file_that_info_can_read(workplace: Path, told: Told) -> None:
+def test_the_copy_is_a_file_that_info_can_read(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
-    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", messages)
     (copy,) = (workplace / "cache").iterdir()
     stored = container.read(copy, "encoded corpus")
     assert stored.tensors["ids"].tolist() == expected_ids(TEXT, vocabulary)
@@ -220,43 +222,43 @@ def test_the_copy_is_a_file_that_info_can_read(workplace: Path, told: Told) -> N
     assert stored.fields["corpus"][0]["path"] == "../0"
 
 
-def test_a_corpus_of_many_files(workplace: Path, told: Told) -> None:
-    """Their sizes are known only when they have been read, and the header must still have room for them."""
+def test_a_corpus_of_many_files(workplace: Path, messages: Messages) -> None:
+    """Their sizes are known only after reading, and must still fit in the header."""
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     paths = [f"file{number}" for number in range(300)]
     for path in paths:
         Path(path).write_bytes(TEXT * 40)
-    encoded = open_encoded(open_corpus(paths), vocabulary, 2, workplace / "cache", told)
+    encoded = open_encoded(open_corpus(paths), vocabulary, 2, workplace / "cache", messages)
     assert everything(encoded) == expected_ids(TEXT * 40, vocabulary) * 300
     (copy,) = (workplace / "cache").iterdir()
     assert {file["size"] for file in container.read(copy).fields["corpus"]} == {40 * len(TEXT)}
 
 
-def test_compressed_text_without_a_cache_leaves_nothing_behind(workplace: Path, told: Told) -> None:
+def test_compressed_text_without_a_cache_leaves_nothing_behind(workplace: Path, messages: Messages) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     Path("text.gz").write_bytes(gzip.compress(TEXT))
     with pytest.MonkeyPatch.context() as patch:
         temporary = workplace / "tmp"
         temporary.mkdir()
         patch.setattr("tempfile.tempdir", str(temporary))
-        encoded = open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, told)
-        assert not list(temporary.iterdir())  # already now: a run that is killed leaves nothing, either
+        encoded = open_encoded(open_corpus(["text.gz"]), vocabulary, 2, None, messages)
+        assert not list(temporary.iterdir())  # even before closing: a killed run leaves nothing either
         assert everything(encoded) == expected_ids(TEXT, vocabulary)
 
 
-def test_a_disk_that_is_too_small_is_refused_before_it_is_full(
-    workplace: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_that_is_too_small_is_refused_before_writing(
+    workplace: Path, messages: Messages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     usage = type("Usage", (), {"free": 7})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     size = 4 * len(expected_ids(TEXT, vocabulary))
-    with pytest.raises(NeglmError, match=f"takes about {size} bytes and .* has 7 left"):
-        open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", told)
+    with pytest.raises(NeglmError, match=f"takes about {size} bytes, but .* has 7 free"):
+        open_encoded(open_corpus(["0"]), vocabulary, 2, workplace / "cache", messages)
     assert not list((workplace / "cache").iterdir())
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_cache_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     monkeypatch.delenv("NEGLM_CACHE", raising=False)
     assert default_cache() == Path("/somewhere/neglm")

@@ -1,4 +1,4 @@
-"""Reading pairs: against a reference in plain Python, and every line that is wrong."""
+"""Reading pairs: against a plain Python reference, and with all invalid lines."""
 
 import bz2
 import gzip
@@ -45,23 +45,23 @@ def reference(text: bytes) -> Counter[tuple[bytes, bytes]]:
 
 def check(pairs: Pairs, expected: Counter[tuple[bytes, bytes]]) -> None:
     assert as_dict(pairs) == expected
-    for side, alphabet in enumerate((pairs.words, pairs.contexts)):
+    for side, index in enumerate((pairs.words, pairs.contexts)):
         totals: Counter[bytes] = Counter()
         for cell, count in expected.items():
             totals[cell[side]] += count
-        listed = list(zip(alphabet, alphabet.counts.tolist(), strict=True))
+        listed = list(zip(index, index.counts.tolist(), strict=True))
         assert listed == sorted(totals.items(), key=lambda item: (-item[1], item[0]))
     keys = (pairs.rows.astype(int) * len(pairs.contexts) + pairs.columns).tolist()
     assert keys == sorted(set(keys))
 
 
 @given(texts, st.booleans())
-def test_as_the_reference_reads(
+def test_matches_the_reference(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[bytes, bytes]], ended: bool
 ) -> None:
     text = b"".join(one + end for one, end in parts)
     text = text if ended else text.removesuffix(b"\n")
-    assume(compression_of(text) is None)  # Hypothesis tries the magic bytes that it finds in the code
+    assume(compression_of(text) is None)  # Hypothesis tries constants from the code, such as magic bytes
     expected = reference(text)
     if expected:
         path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
@@ -71,7 +71,7 @@ def test_as_the_reference_reads(
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_many_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]) -> None:
-    """Blocks end anywhere, cells are added up in between, and one line is longer than several blocks."""
+    """Blocks end anywhere, duplicates are summed in between, and one line spans several blocks."""
     monkeypatch.setattr(source_module, "BLOCK", 1000)
     monkeypatch.setattr(pair_lines, "MIN_CELLS", 50)
     monkeypatch.setattr(pair_lines, "BATCH_LINES", 7)
@@ -96,11 +96,11 @@ def test_the_largest_count(workplace: Path) -> None:
         (b"a b", "there is no tab"),
         (b"a\tb\t1\t2", "more than three fields"),
         (b"a\tb\t1\t", "more than three fields"),
-        (b"\tb", "the x or the y is empty"),
-        (b"a\t", "the x or the y is empty"),
-        (b"a\t\r", "the x or the y is empty"),
-        (b"a\t\t3", "the x or the y is empty"),
-        (b"\t", "the x or the y is empty"),
+        (b"\tb", "x or y is empty"),
+        (b"a\t", "x or y is empty"),
+        (b"a\t\r", "x or y is empty"),
+        (b"a\t\t3", "x or y is empty"),
+        (b"\t", "x or y is empty"),
         (b"a\tb\t", "not a count"),
         (b"a\tb\t0", "not a count"),
         (b"a\tb\t-1", "not a count"),
@@ -109,12 +109,12 @@ def test_the_largest_count(workplace: Path) -> None:
         (b"a\tb\t1 ", "not a count"),
         (b"a\tb\tmany", "not a count"),
         (b"a\tb\t99999999999999999999x", "not a count"),
-        (b"a\tb\t9223372036854775808", "too large: it may be at most 9,223,372,036,854,775,807"),
+        (b"a\tb\t9223372036854775808", "too large: the maximum is 9,223,372,036,854,775,807"),
         (b"a\tb\t" + b"9" * 1000, "the count is too large"),
-        (b"a\tb\t9223372036854775807", "the counts up to here add up to more"),
+        (b"a\tb\t9223372036854775807", "the counts up to this line add up to more"),
     ],
 )
-def test_wrong_lines(workplace: Path, wrong: bytes, message: str) -> None:
+def test_invalid_lines(workplace: Path, wrong: bytes, message: str) -> None:
     for lines_before in (2, 40_000):
         Path("pairs").write_bytes(b"a\tb\n\n" + b"c\td\n" * (lines_before - 2) + wrong + b"\ne\tf\n")
         with pytest.raises(NeglmError, match=f"^pairs, line {lines_before + 1}: .*{message}"):

@@ -22,7 +22,7 @@ def made(*cells: tuple[int, int, int]) -> Pairs:
     )
 
 
-def test_cells_are_sorted_and_added_up() -> None:
+def test_cells_are_sorted_and_duplicates_summed() -> None:
     pairs = made((2, 1, 5), (0, 1, 1), (2, 0, 2), (0, 1, 3))
     assert pairs.rows.tolist() == [0, 2, 2]
     assert pairs.columns.tolist() == [1, 0, 1]
@@ -34,14 +34,14 @@ def test_cells_are_sorted_and_added_up() -> None:
     assert [pairs.count(row, column) for row in range(3) for column in range(2)] == [0, 4, 0, 0, 2, 5]
 
 
-def test_totals_beyond_the_integers_of_float64() -> None:
+def test_totals_beyond_float64_precision() -> None:
     assert made((0, 0, 2**53), (0, 1, 1)).row_totals[0] == 2**53 + 1
 
 
 def test_cut() -> None:
     pairs = made((0, 0, 3), (0, 1, 1), (1, 0, 5), (2, 1, 1), (2, 0, 1))
     assert pairs.cut(1) is pairs
-    cut = pairs.cut(3)  # c occurs twice and v too: their pairs go with them, and b comes first now
+    cut = pairs.cut(3)  # c and v occur twice: their pairs are dropped, and b comes first now
     assert as_dict(cut) == {(b"b", b"u"): 5, (b"a", b"u"): 3}
     assert list(cut.words) == [b"b", b"a"]
     assert cut.words.counts.tolist() == [5, 3]
@@ -50,8 +50,8 @@ def test_cut() -> None:
         pairs.cut(10)
 
 
-def test_what_loses_all_its_pairs_is_cut_too() -> None:
-    """b occurs three times, but with v and w, which occur less often than that."""
+def test_words_without_remaining_pairs_are_cut_too() -> None:
+    """b occurs three times, but only with v and w, which occur less often."""
     cut = made((0, 0, 4), (1, 1, 2), (1, 2, 1)).cut(3)
     assert as_dict(cut) == {(b"a", b"u"): 4}
     assert list(cut.words) == [b"a"]

@@ -18,7 +18,7 @@ def made(pairs: list[tuple[int, int]]) -> PhrasePairs:
 
 
 @given(streams, pairs)
-def test_joins_from_left_to_right_wherever_pieces_end(chunks: list[list[int]], pairs: list[tuple[int, int]]) -> None:
+def test_joins_from_left_to_right_across_chunks(chunks: list[list[int]], pairs: list[tuple[int, int]]) -> None:
     joiner = PhraseJoiner(made(pairs))
     written = [number for chunk in [*chunks, [LINE_END]] for number in joiner.join(np.array(chunk, np.int32)).tolist()]
 
@@ -28,14 +28,14 @@ def test_joins_from_left_to_right_wherever_pieces_end(chunks: list[list[int]], p
     while whole:
         pair = tuple(whole[:2])
         if pair in pairs:
-            place = sorted(pairs).index((pair[0], pair[1]))
-            times[place] += 1
-            expected.append(FIRST_PHRASE + place)
+            index = sorted(pairs).index((pair[0], pair[1]))
+            times[index] += 1
+            expected.append(FIRST_PHRASE + index)
             whole = whole[2:]
         else:
             expected.append(whole.pop(0))
     assert written == expected
-    assert joiner.times.tolist() == times
+    assert joiner.join_counts.tolist() == times
 
 
 def test_a_table_of_many_pairs() -> None:
@@ -49,13 +49,13 @@ def test_a_table_of_many_pairs() -> None:
     assert joiner.join(others).tolist() == others.tolist()
 
 
-def test_words_that_are_glued() -> None:
+def test_joined_words() -> None:
     sizes = np.array([1, 2, 3], np.int32)
     stream = np.array([0, 2, LINE_END, UNKNOWN_WORD, 1, LINE_END], np.int32)
     assert joined_words(stream, sizes).tolist() == [False, False, True, True, False, False, True]
 
 
-def test_white_space_waits_for_the_next_block() -> None:
+def test_trailing_whitespace_is_held_until_the_next_block() -> None:
     writer = PhraseWriter(b"--")
 
     def write(text: bytes, *joined: bool) -> bytes:
@@ -68,8 +68,8 @@ def test_white_space_waits_for_the_next_block() -> None:
     assert writer.space == b""
 
 
-def test_empty_lines_do_not_gather_in_memory() -> None:
-    """Many blocks of nothing but ends of line, as of a text that was made to be decompressed."""
+def test_empty_lines_do_not_accumulate_in_memory() -> None:
+    """Many blocks of newlines only, as in a decompression bomb."""
     writer, nothing = PhraseWriter(b"_"), np.empty(0, np.bool_)
     block = padded(b" \n" * 500)
     written = b""

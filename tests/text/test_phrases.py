@@ -28,7 +28,7 @@ def join_files(
     threads: int = 2,
     memory: int = 1 << 26,
 ) -> tuple[bytes, list[Found], list[int], int]:
-    """The joined text, what was found, how often each pass has joined, and how many runs went to disk."""
+    """Return the joined text, the phrases, the number of joins per pass, and the number of runs spilled."""
     paths = [directory / f"part{number}" for number in range(len(parts))]
     for path, text in zip(paths, parts, strict=True):
         path.write_bytes(text)
@@ -56,7 +56,7 @@ def join_files(
 )
 @example([b"a b c a b c x"], Rule("pmi", 0.1, 2), 2, b"_", bytes, 1, 40, 0)
 @example([b"old new york city", b"new york city old new"], Rule("pmi", -9.9, 1), 3, b"_", bytes, 1, 3, 0)
-def test_finds_and_joins_what_the_plain_way_does(
+def test_matches_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     parts: list[bytes],
     rule: Rule,
@@ -67,7 +67,7 @@ def test_finds_and_joins_what_the_plain_way_does(
     block: int,
     memory: int,
 ) -> None:
-    """Whatever the blocks (in which words and phrases begin and end anywhere), the threads and the memory."""
+    """For any blocks, with words and phrases across their boundaries, any threads and any memory."""
     assume(word_counts(*parts))
     expected, phrases = join_text(parts, rule, passes, delimiter)
     with pytest.MonkeyPatch.context() as patch:
@@ -97,8 +97,8 @@ def test_passes_make_longer_phrases(tmp_path: Path) -> None:
     assert joined == [20, 10]
 
 
-def test_what_stands_before_decides_what_is_joined(tmp_path: Path) -> None:
-    """`a b c d` is `a b` with `c d`, but behind x it is `x a`, `b c` and d."""
+def test_preceding_words_affect_joining(tmp_path: Path) -> None:
+    """`a b c d` is `a b` and `c d`, but after x it is `x a`, `b c` and d."""
     text = b"a b c d\nx a b c d\nx a\na b\nb c\n" * 20
     rule = Rule("pmi", 0.7, 2)
     once, *_ = join_files(tmp_path, [text], rule, 1, b"_")
@@ -108,7 +108,7 @@ def test_what_stands_before_decides_what_is_joined(tmp_path: Path) -> None:
     assert len({words for words, _, _ in found}) == len(found) > 4
 
 
-def test_pairs_that_outgrow_memory(tmp_path: Path) -> None:
+def test_pairs_that_exceed_memory(tmp_path: Path) -> None:
     text = b"\n".join(b" ".join(b"w%d" % (i * j % 97) for j in range(1, 60)) for i in range(800))
     rule = Rule("pmi", -9.0, 3)
     plenty = join_files(tmp_path, [text], rule, 2, b"_")
@@ -130,20 +130,20 @@ def test_a_text_that_changes_between_two_passes(workplace: Path) -> None:
         phrases = Phrases(counts, Rule("pmi", 0.1, 1))
     phrases.find(corpus, 1, 1 << 20, no_progress)
     Path("text").write_bytes(b"a b a c\n" * 9)
-    with pytest.raises(NeglmError, match="text has changed while it was read"):
+    with pytest.raises(NeglmError, match="text changed while it was being read"):
         phrases.find(corpus, 1, 1 << 20, no_progress)
-    with open("out", "wb") as file, pytest.raises(NeglmError, match="text has changed while it was read"):
+    with open("out", "wb") as file, pytest.raises(NeglmError, match="text changed while it was being read"):
         phrases.write(corpus, file, b"_", 1, no_progress)
 
 
 def test_scores() -> None:
-    """Words that stand only together have the PMI -log p, and a normalised PMI of 1; chance has 0."""
+    """Words that only occur together have PMI -log p and normalized PMI 1; independent words have 0."""
     pairs, firsts, seconds = np.array([4, 1, 2]), np.array([4, 4, 8]), np.array([4, 4, 4])
     assert pmi(pairs, firsts, seconds, 16) == pytest.approx([np.log(4), 0, 0])
     assert npmi(pairs, firsts, seconds, 16) == pytest.approx([1, 0, 0])
 
 
-def test_scores_of_counts_whose_product_no_integer_holds() -> None:
+def test_scores_of_counts_whose_product_overflows_int64() -> None:
     count = np.array([2**40])
     assert pmi(count, count, count, 2**62) == pytest.approx([22 * np.log(2)])
 

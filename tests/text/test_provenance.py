@@ -11,7 +11,7 @@ from neglm_cli.text.vocabulary import Vocabulary
 from tests.text.making import vocabulary_of
 
 
-def remembered(home: str) -> list[dict[str, object]]:
+def recorded(home: str) -> list[dict[str, object]]:
     return Vocabulary.load(home).files
 
 
@@ -23,36 +23,36 @@ def home(workplace: Path) -> str:
 
 
 def test_opens_the_same_corpus(home: str) -> None:
-    corpus = reopen(remembered(home), home, 2)
+    corpus = reopen(recorded(home), home, 2)
     assert [source.path for source in corpus.sources] == ["data/0", "data/1"]
 
 
 def test_from_another_directory(home: str, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workplace / "elsewhere").mkdir()
     monkeypatch.chdir(workplace / "elsewhere")
-    reopen(remembered("../vocab"), "../vocab", 2)
+    reopen(recorded("../vocab"), "../vocab", 2)
 
 
-def test_when_both_are_moved_together(home: str, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_both_are_moved(home: str, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workplace / "new").mkdir()
     os.rename("vocab", "new/vocab")
     os.rename("data", "new/data")
     monkeypatch.chdir("/")
     path = str(workplace / "new" / "vocab")
-    reopen(remembered(path), path, 2)
+    reopen(recorded(path), path, 2)
 
 
-def test_refuses_what_has_gone(home: str) -> None:
+def test_refuses_a_missing_corpus(home: str) -> None:
     os.unlink("data/1")
-    with pytest.raises(NeglmError, match="data/1, the corpus of vocab, has gone: name a corpus, or make vocab again"):
-        reopen(remembered(home), home, 2)
+    with pytest.raises(NeglmError, match="data/1, the corpus of vocab, is missing; name a corpus, or make vocab again"):
+        reopen(recorded(home), home, 2)
 
 
 @pytest.mark.parametrize("content", [b"c d e\n", b"c x\n"])
-def test_refuses_what_has_changed_even_at_the_same_size(home: str, content: bytes) -> None:
+def test_refuses_a_changed_corpus_even_of_the_same_size(home: str, content: bytes) -> None:
     Path("data/1").write_bytes(content)
     with pytest.raises(NeglmError, match="data/1, the corpus of vocab, has changed"):
-        reopen(remembered(home), home, 2)
+        reopen(recorded(home), home, 2)
 
 
 def test_refuses_a_pipe() -> None:
@@ -61,7 +61,7 @@ def test_refuses_a_pipe() -> None:
 
 
 def test_refuses_a_vocabulary_without_corpus() -> None:
-    with pytest.raises(NeglmError, match="remembers no corpus"):
+    with pytest.raises(NeglmError, match="has no record of its corpus"):
         reopen([], "vocab", 1)
 
 
@@ -76,7 +76,7 @@ def test_paths_through_symbolic_links(workplace: Path) -> None:
 
 def test_a_compressed_corpus(workplace: Path) -> None:
     vocabulary_of(gzip.compress(b"a b\n"), directory=workplace).save("vocab")
-    assert [source.path for source in reopen(remembered("vocab"), "vocab", 2).sources] == ["0"]
+    assert [source.path for source in reopen(recorded("vocab"), "vocab", 2).sources] == ["0"]
 
 
 def test_a_corpus_that_is_a_link_keeps_its_name(workplace: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_corpus_that_is_a_link_keeps_its_name(workplace: Path) -> None:
 
 @pytest.mark.parametrize("what", ["device", "pipe", "link to a device", "directory"])
 def test_only_regular_files_are_read_unless_the_user_names_them(workplace: Path, what: str) -> None:
-    """A stranger's vocabulary may name anything as its corpus: it is not opened."""
+    """An untrusted vocabulary may name any file as its corpus: it is not opened."""
     path = "/dev/zero" if what == "device" else "corpus"
     match what:
         case "pipe":
@@ -97,5 +97,5 @@ def test_only_regular_files_are_read_unless_the_user_names_them(workplace: Path,
         case "directory":
             os.mkdir(path)
     file = {"path": path, "size": os.stat(path).st_size, "fingerprint": combine([])}
-    with pytest.raises(NeglmError, match="the corpus of vocab, has changed: name a corpus"):
+    with pytest.raises(NeglmError, match="the corpus of vocab, has changed; name a corpus"):
         reopen([file], "vocab", 1)

@@ -31,8 +31,8 @@ def merged(runs: SortedRuns) -> list[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("buffer", [(1, 1), (3, 10), (1 << 16, 1 << 20)])
 @given(parts=st.lists(texts, min_size=1, max_size=8))
-def test_merges_to_the_counts_of_all(buffer: tuple[int, int], parts: list[bytes]) -> None:
-    """Whatever the size of the output's buffer: words that do not fit in are still whole."""
+def test_merged_counts_are_the_total_counts(buffer: tuple[int, int], parts: list[bytes]) -> None:
+    """For any output buffer: words larger than it stay whole."""
     before = runs_module.MERGE_WORDS, runs_module.MERGE_BYTES
     runs_module.MERGE_WORDS, runs_module.MERGE_BYTES = buffer
     runs = spill_all(parts)
@@ -53,12 +53,12 @@ def test_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_says_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = spill_all([b"one two"])
     table = WordTable()
     table.add_word(b"more", 1)
     with open("/dev/full", "wb", buffering=0) as full:
-        monkeypatch.setattr(runs, "_files", [full] * 3)
+        monkeypatch.setattr(runs._runs, "_files", [full] * 3)
         with pytest.raises(NeglmError, match="No space left on device; set TMPDIR"):
             runs.spill(table)
         runs.close()

@@ -38,7 +38,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def lines_of(corpus: Corpus) -> list[list[bytes]]:
-    """The sentences of all blocks together. Each block must hold whole words."""
+    """Return the sentences of all blocks. Each block must contain whole words."""
     text = b""
     for chunk in corpus.chunks():
         block = chunk.load()
@@ -54,7 +54,7 @@ def ended(text: bytes) -> bytes:
 
 
 @given(text=texts, size=st.integers(1, 40), ahead=st.integers(0, 20))
-def test_ranges_of_any_size_hold_every_word_once(
+def test_ranges_of_any_size_contain_every_word_once(
     tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int, ahead: int
 ) -> None:
     path = tmp_path_factory.mktemp("ranges") / "text"
@@ -83,7 +83,7 @@ def test_streams_give_the_same_text(
 
 
 @pytest.mark.parametrize("kind", COMPRESSORS)
-def test_compression_is_recognised_by_the_first_bytes(workplace: Path, kind: str) -> None:
+def test_compression_is_recognized_by_magic_bytes(workplace: Path, kind: str) -> None:
     (workplace / "misleading.txt").write_bytes(COMPRESSORS[kind](b"a b\nc\n"))
     (workplace / "plain.gz").write_bytes(b"a b\nc\n")
     corpus = open_corpus(["misleading.txt", "plain.gz"])
@@ -101,7 +101,7 @@ def test_several_compressed_parts_in_one_file(workplace: Path, kind: str) -> Non
 def test_truncated_and_damaged_compression(workplace: Path, kind: str) -> None:
     whole = COMPRESSORS[kind](os.urandom(100_000).hex().encode())
     (workplace / "cut").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(NeglmError, match=f"cut is cut short: its {kind} data end too early"):
+    with pytest.raises(NeglmError, match=f"cut is cut short: its {kind} data ends early"):
         lines_of(open_corpus(["cut"]))
     broken = bytearray(whole)
     broken[len(whole) // 2] ^= 0xFF
@@ -111,13 +111,13 @@ def test_truncated_and_damaged_compression(workplace: Path, kind: str) -> None:
         lines_of(open_corpus(["broken"]))
 
 
-def test_zstd_that_starts_with_a_frame_to_be_skipped(workplace: Path) -> None:
+def test_zstd_with_a_leading_skippable_frame(workplace: Path) -> None:
     skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"xxxx"
     (workplace / "text").write_bytes(skipped + zstd.compress(b"a b\n"))
     assert lines_of(open_corpus(["text"])) == [[b"a", b"b"]]
 
 
-def test_digests_of_a_stream_that_comes_in_pieces() -> None:
+def test_digests_of_a_stream_in_chunks() -> None:
     data = os.urandom(2 * BLOCK + 17)
     digests = BlockDigests()
     for start in range(0, len(data), 1_000_003):
@@ -125,14 +125,14 @@ def test_digests_of_a_stream_that_comes_in_pieces() -> None:
     assert digests.finish() == [xxhash.xxh3_128_digest(data[i : i + BLOCK]) for i in range(0, len(data), BLOCK)]
 
 
-def test_files_end_their_last_lines(workplace: Path) -> None:
+def test_last_lines_of_files_get_a_newline(workplace: Path) -> None:
     (workplace / "one").write_bytes(b"a b")
     (workplace / "two").write_bytes(b"c")
     assert lines_of(open_corpus(["one", "two"])) == [[b"a", b"b"], [b"c"]]
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_a_block_tells_whether_its_newline_was_missing(workplace: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_a_block_records_a_missing_final_newline(workplace: Path, compress: Callable[[bytes], bytes]) -> None:
     Path("one").write_bytes(compress(b"a b"))
     Path("two").write_bytes(compress(b"c\n"))
     chunks = open_corpus(["one", "two"]).chunks()
@@ -142,11 +142,11 @@ def test_a_block_tells_whether_its_newline_was_missing(workplace: Path, compress
     }
 
 
-def test_a_copy_is_called_what_it_is_a_copy_of(workplace: Path) -> None:
+def test_errors_of_a_temporary_copy_name_the_original(workplace: Path) -> None:
     Path("copy").write_bytes(b"a b")
     corpus = open_corpus(["copy"], {"copy": "standard input"})
     Path("copy").write_bytes(b"a")
-    with pytest.raises(NeglmError, match="standard input became shorter"):
+    with pytest.raises(NeglmError, match="standard input was truncated"):
         lines_of(corpus)
 
 
@@ -159,7 +159,7 @@ def test_a_copy_is_called_what_it_is_a_copy_of(workplace: Path) -> None:
         ("/proc/self/mem", "cannot read /proc/self/mem"),
     ],
 )
-def test_what_cannot_be_a_corpus(workplace: Path, path: str, message: str) -> None:
+def test_invalid_corpora(workplace: Path, path: str, message: str) -> None:
     (workplace / "folder").mkdir()
     (workplace / "empty").touch()
     with pytest.raises(NeglmError, match=message):
@@ -170,7 +170,7 @@ def test_a_file_that_shrinks(workplace: Path) -> None:
     (workplace / "text").write_bytes(b"a b c d")
     corpus = open_corpus(["text"])
     (workplace / "text").write_bytes(b"a b")
-    with pytest.raises(NeglmError, match="became shorter while it was read"):
+    with pytest.raises(NeglmError, match="was truncated while being read"):
         lines_of(corpus)
 
 
@@ -183,7 +183,7 @@ def test_a_named_pipe(workplace: Path) -> None:
 
 
 def test_standard_input_in_small_pieces(workplace: Path) -> None:
-    """Even the bytes that tell the compression may come one by one."""
+    """Even the magic bytes may arrive one by one."""
     script = "from tests.text.test_source import lines_of; from neglm_cli.text.corpus import open_corpus; \
 print(lines_of(open_corpus(['-'])))"
     root = Path(__file__).parent.parent.parent
@@ -208,7 +208,7 @@ def digests(source: Source) -> str:
 
 
 @pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 17])
-def test_fingerprint_is_the_same_however_a_file_is_read(workplace: Path, size: int) -> None:
+def test_fingerprint_does_not_depend_on_how_a_file_is_read(workplace: Path, size: int) -> None:
     data = os.urandom(size)
     (workplace / "data").write_bytes(data)
     expected = xxhash.xxh3_128_hexdigest(
@@ -228,8 +228,8 @@ def test_an_abandoned_stream_ends_its_thread(workplace: Path) -> None:
     thread.join()
 
 
-class Accountant(io.FileIO):
-    """A file that adds up what is allocated between two reads, beyond what was there at the first."""
+class AllocationCounter(io.FileIO):
+    """A file that sums the bytes allocated between reads, beyond those at the first read."""
 
     allocated = 0
     _before: int | None = None
@@ -245,11 +245,11 @@ class Accountant(io.FileIO):
 
 
 def test_a_long_line_is_not_copied_at_every_read(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copying what was read so far takes time that grows with the square of the length."""
+    """Copying the line at every read would take quadratic time."""
     length = 1 << 16
     Path("text").write_bytes(b"x" * length + b"\nlast")
     monkeypatch.setattr(source_module, "LINE_BUFFER", 16)
-    with Accountant("text") as file:
+    with AllocationCounter("text") as file:
         monkeypatch.setattr(source_module, "open_raw", lambda path: file)
         tracemalloc.start()
         try:
@@ -261,7 +261,7 @@ def test_a_long_line_is_not_copied_at_every_read(workplace: Path, monkeypatch: p
 
 
 @given(text=st.binary(max_size=300), size=st.integers(1, 40))
-def test_lines_whatever_is_read_at_once(tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int) -> None:
+def test_lines_with_reads_of_any_size(tmp_path_factory: pytest.TempPathFactory, text: bytes, size: int) -> None:
     path = tmp_path_factory.mktemp("lines") / "text"
     path.write_bytes(b"." + text)
     with pytest.MonkeyPatch.context() as patch:

@@ -54,7 +54,7 @@ def test_words_of_every_length_differ_in_their_last_byte() -> None:
     assert contents(table) == dict(Counter(words))
 
 
-def test_a_word_larger_than_all_room() -> None:
+def test_a_word_larger_than_the_capacity() -> None:
     word = b"y" * 3_000_000
     text = b"a " + word + b" b " + word + b"\n"
     table = WordTable()
@@ -74,7 +74,7 @@ def test_adding_tables(one: bytes, other: bytes) -> None:
 
 
 @given(texts, texts)
-def test_looking_up_gives_entries_unknown_and_ends_of_line(known: bytes, text: bytes) -> None:
+def test_lookup_of_entries_unknown_words_and_line_ends(known: bytes, text: bytes) -> None:
     table, scratch = WordTable(), Scratch()
     table.count_text(padded(known + b"\n"), len(known) + 1, scratch)
     ids = table.lookup_text(padded(text + b"\n"), len(text) + 1, -2, -3, scratch)
@@ -84,8 +84,8 @@ def test_looking_up_gives_entries_unknown_and_ends_of_line(known: bytes, text: b
     assert ids.tolist() == expected
 
 
-def test_letters_keep_their_padding() -> None:
-    """What kernels read behind the last word must belong to the table."""
+def test_word_bytes_keep_their_padding() -> None:
+    """Bytes that kernels read past the last word must belong to the table."""
     table = WordTable()
     for text in (b"a\n", b"y" * 120 + b"\n"):
         table.count_text(padded(text), len(text), Scratch())

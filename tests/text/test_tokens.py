@@ -43,7 +43,7 @@ def test_word_that_ends_with_the_text(length: int) -> None:
     assert (starts[0], ends[0]) == (0, length)
 
 
-def test_every_byte_is_a_letter_or_white_space_as_for_python() -> None:
+def test_whitespace_bytes_are_those_of_python() -> None:
     for byte in range(256):
         text = b"a" + bytes([byte]) + b"b\n"
         assert split_all(text, 128) == sentences(text)

@@ -14,7 +14,7 @@ from tests.text.reference import counts, sentences, texts
 
 
 def expected(parts: list[bytes], min_count: int = 1, max_size: int | None = None) -> dict[bytes, int]:
-    """The vocabulary in plain Python."""
+    """Build the vocabulary in plain Python."""
     totals = counts(*parts)
     unknown = totals.pop(b"<unk>", 0)
     ends = totals.pop(b"<eos>", 0) + sum(len(sentences(text)) for text in parts)
@@ -31,7 +31,7 @@ def expected(parts: list[bytes], min_count: int = 1, max_size: int | None = None
     min_count=st.integers(1, 4),
     max_size=st.one_of(st.none(), st.integers(3, 8)),
 )
-def test_choice_and_order(
+def test_selection_and_order(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], min_count: int, max_size: int | None
 ) -> None:
     wanted = expected(parts, min_count, max_size)
@@ -64,10 +64,10 @@ def test_the_same_text_gives_the_same_bytes(
 @given(
     parts=st.lists(texts.filter(lambda text: bool(counts(text))), min_size=2, max_size=3), min_count=st.integers(1, 2)
 )
-def test_merging_is_counting_all_at_once(
+def test_merging_equals_counting_all_at_once(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], min_count: int
 ) -> None:
-    """To the byte, through files, and with the cut at the end."""
+    """Byte for byte, through files, with min_count applied at the end."""
     wanted = expected(parts, min_count)
     assume(len(wanted) > 2)
     directory = tmp_path_factory.mktemp("merge")
@@ -94,7 +94,7 @@ def test_a_cut_vocabulary_is_not_merged(workplace: Path) -> None:
         read_counts("cut")
 
 
-def test_unknown_and_end_of_line_are_always_there(workplace: Path) -> None:
+def test_unknown_and_end_of_line_are_always_included(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"a\na", directory=workplace)
     assert as_dict(vocabulary) == {b"<eos>": 2, b"a": 2, b"<unk>": 1}
     assert vocabulary.unk_tokens == 0
@@ -111,7 +111,7 @@ def test_min_count_that_leaves_nothing(workplace: Path) -> None:
 
 
 def test_order_of_large_counts(workplace: Path) -> None:
-    """Counts on both sides of what fits into 16 bits, with ties among them."""
+    """Counts below and above 16 bits, with ties."""
     sizes = {b"e": 2**40, b"b": 65_536, b"a": 65_535, b"d": 65_535, b"c": 65_534, b"f": 2**40, b"g": 3}
     Path("words").write_bytes(b"".join(b"%b %d\n" % item for item in sizes.items()))
     assert list(build(read_counts("words")))[:7] == [b"e", b"f", b"b", b"a", b"d", b"c", b"g"]
@@ -124,14 +124,14 @@ def test_end_of_line_in_the_text_adds_to_the_same_word(workplace: Path) -> None:
     assert as_dict(build(merge([vocabulary.full_counts("v")]))) == as_dict(vocabulary)
 
 
-def test_totals_that_no_file_can_hold(workplace: Path) -> None:
+def test_total_overflow(workplace: Path) -> None:
     Path("words").write_bytes(b"a %d\n" % (2**62))
     with pytest.raises(NeglmError, match="add up to more than 9,223,372,036,854,775,807"):
         merge([read_counts("words"), read_counts("words")])
 
 
-def test_parts_that_do_not_fit_together(workplace: Path) -> None:
-    """With a good checksum, as another program might write it."""
+def test_inconsistent_tensors(workplace: Path) -> None:
+    """With a valid checksum, as another program might write it."""
     good = vocabulary_of(b"a b\n", directory=workplace)
     for bad in (
         replace(good, counts=good.counts * 0),

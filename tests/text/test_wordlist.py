@@ -17,7 +17,7 @@ def test_lines_are_words_and_counts(workplace: Path) -> None:
 
 
 @pytest.mark.parametrize("word2vec", [False, True])
-def test_there_and_back(workplace: Path, word2vec: bool) -> None:
+def test_round_trip(workplace: Path, word2vec: bool) -> None:
     vocabulary = vocabulary_of(TEXT, directory=workplace)
     wordlist.save(vocabulary, "words", word2vec)
     back = build(merge([wordlist.read_counts("words")]))
@@ -26,7 +26,7 @@ def test_there_and_back(workplace: Path, word2vec: bool) -> None:
         assert getattr(back, name) == getattr(vocabulary, name)
 
 
-def test_the_unknown_word_that_every_list_has_is_not_counted_twice(workplace: Path) -> None:
+def test_unk_of_a_list_is_not_counted_twice(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"a b\n", directory=workplace)
     wordlist.save(vocabulary, "words")
     twice = build(merge([wordlist.read_counts("words"), wordlist.read_counts("words")]))
@@ -51,8 +51,8 @@ def test_a_list_without_special_words(workplace: Path) -> None:
         (b"a\t" + b"9" * 5_000, "words, line 1"),
         (b"a\t99999999999999999999\n", "words, line 1"),
         (b"a\t9223372036854775807\nb\t1\n", "add up to more"),
-        (b"a\t1\na\t2\n", "words, line 2: this word was listed before"),
-        (b"<eos>\t1\n</s> 2\n", "words, line 2: this word was listed before"),
+        (b"a\t1\na\t2\n", "words, line 2: duplicate word"),
+        (b"<eos>\t1\n</s> 2\n", "words, line 2: duplicate word"),
         (b"", "words is empty"),
     ],
 )
@@ -62,7 +62,7 @@ def test_bad_lists(workplace: Path, content: bytes, message: str) -> None:
         wordlist.read_counts("words")
 
 
-def test_word2vec_has_one_word_for_the_end_of_a_line_and_its_own_mark(workplace: Path) -> None:
+def test_word2vec_merges_line_ends_and_its_own_symbol(workplace: Path) -> None:
     vocabulary = vocabulary_of(b"a </s>\n</s>\n", directory=workplace)
     wordlist.save(vocabulary, "words", word2vec=True)
     assert Path("words").read_bytes() == b"</s> 4\n<unk> 1\na 1\n"

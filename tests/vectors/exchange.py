@@ -12,9 +12,9 @@ WORDS = [b"the", b"of", "süß".encode(), b"1", b"-", b"a_b", b"nan", b"e5", "�
 
 
 def vectors_of(words: list[bytes], vectors: np.ndarray, counts: list[int] | None = None) -> Vectors:
-    alphabet = WordIndex.of(words, np.array(counts or [1] * len(words)))
+    index = WordIndex.of(words, np.array(counts or [1] * len(words)))
     matrix = np.asarray(vectors, np.float32)
-    return Vectors(alphabet, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
+    return Vectors(index, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
 
 
 def some_vectors(size: int = 7) -> Vectors:
@@ -34,9 +34,9 @@ def assert_same_bits(left: np.ndarray, right: np.ndarray) -> None:
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    """Words of any bytes but white space, and finite numbers of all magnitudes."""
-    letters = st.sampled_from([byte for byte in range(256) if byte not in b" \t\n\r\v\f"])
-    word = st.lists(letters, min_size=1, max_size=8).map(bytes)
+    """Draw words of any bytes except whitespace, and finite values of all magnitudes."""
+    allowed = st.sampled_from([byte for byte in range(256) if byte not in b" \t\n\r\v\f"])
+    word = st.lists(allowed, min_size=1, max_size=8).map(bytes)
     words = draw(st.lists(word, min_size=1, max_size=6, unique=True))
     size = draw(st.integers(2, 6))
     finite = st.integers(0, 2**32 - 1).filter(lambda bits: bits & 0x7F800000 != 0x7F800000)

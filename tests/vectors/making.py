@@ -13,10 +13,10 @@ def vectors_of(
     contexts: Mapping[bytes, Sequence[float]] | None = None,
     counts: Sequence[int] | None = None,
 ) -> Vectors:
-    """Vectors of these words; the first are the most frequent, if there are no counts."""
+    """Return vectors of these words; without counts, the first are the most frequent."""
     matrix = np.array(list(words.values()), np.float32)
-    alphabet = WordIndex.of(words, np.array(counts or range(len(words), 0, -1)))
+    index = WordIndex.of(words, np.array(counts or range(len(words), 0, -1)))
     if contexts is None:
-        return Vectors(alphabet, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
+        return Vectors(index, matrix, NO_CONTEXTS, np.empty((0, matrix.shape[1]), np.float32))
     others = WordIndex.of(contexts, np.arange(len(contexts), 0, -1))
-    return Vectors(alphabet, matrix, others, np.array(list(contexts.values()), np.float32))
+    return Vectors(index, matrix, others, np.array(list(contexts.values()), np.float32))

@@ -8,7 +8,7 @@ from neglm_cli.vectors.lexicon import Lexicon
 from neglm_cli.vectors.neighbors import CosineIndex
 from tests.vectors.making import vectors_of
 
-# Places at the corners of a square that is far from the origin in a third direction: parallelograms.
+# Corners of a square, far from the origin along a third axis: parallelograms.
 SQUARE = {b"man": [0, 0, 3], b"king": [1, 0, 3], b"woman": [0, 1, 3], b"queen": [1, 1, 3], b"other": [-1, -1, 3]}
 
 
@@ -33,7 +33,7 @@ def test_sections(workplace: Path) -> None:
         (b": x\n: y\n", "set has no questions"),
     ],
 )
-def test_what_is_wrong_with_a_file(workplace: Path, text: bytes, message: str) -> None:
+def test_invalid_files(workplace: Path, text: bytes, message: str) -> None:
     Path("set").write_bytes(text)
     with pytest.raises(NeglmError, match=message):
         read_sections("set")
@@ -62,7 +62,7 @@ def test_by_hand() -> None:
 
 
 def test_restricted_words_are_neither_known_nor_candidates() -> None:
-    """Without `decoy`, which is rare and just where queen would be, the answer is queen."""
+    """Without `decoy`, which is rare and exactly at the target, the answer is queen."""
     vectors = vectors_of(SQUARE | {b"decoy": [1, 1, 3.01]})
     vectors.vectors[3] = [1.2, 1.2, 3]
     section = Section(b"", [(b"man", b"king", b"woman", b"queen"), (b"man", b"king", b"woman", b"decoy")])

@@ -9,12 +9,12 @@ from neglm_cli.vectors.neighbors import CosineIndex
 
 
 def reference(matrix: np.ndarray, question: list[int], method: Method) -> np.ndarray:
-    """The scores of all words, in double precision and by the formulas of the papers."""
+    """Compute the scores of all words, in double precision, by the papers' formulas."""
     units = matrix.astype(float) / np.linalg.norm(matrix.astype(float), axis=1, keepdims=True)
     a, b, c = units[question]
     if method == "add":
-        together = b - a + c
-        scores = units @ together / np.linalg.norm(together)
+        target = b - a + c
+        scores = units @ target / np.linalg.norm(target)
     else:
         scores = (1 + units @ b) / 2 * ((1 + units @ c) / 2) / ((1 + units @ a) / 2 + 0.001)
     scores[question] = -np.inf
@@ -26,12 +26,12 @@ def test_by_hand() -> None:
     matrix = np.array([[1, 0], [5, 5], [0, 1], [-1, 0], [-3, 4]], np.float32)
     words = CosineIndex.of(matrix, "file")
     half = 0.5**0.5
-    together = np.array([half - 1, half + 1])
-    length = np.hypot(*together)
+    target = np.array([half - 1, half + 1])
+    length = np.hypot(*target)
     found = answers(words, (0, 1, 2), "add", 10)
     assert [id_ for id_, _ in found] == [4, 3]
     assert [score for _, score in found] == pytest.approx(
-        [(-0.6 * together[0] + 0.8 * together[1]) / length, -together[0] / length]
+        [(-0.6 * target[0] + 0.8 * target[1]) / length, -target[0] / length]
     )
     # Of (−3, 4): cosines 0.8 with woman, (−0.6 + 0.8) √½ with king, −0.6 with man. Of (−1, 0): 0, −√½, −1.
     found = answers(words, (0, 1, 2), "mul", 10)
@@ -42,7 +42,7 @@ def test_by_hand() -> None:
 
 
 @given(st.integers(0, 1000), st.sampled_from(METHODS))
-def test_answers_are_those_of_the_formula(seed: int, method: Method) -> None:
+def test_answers_match_the_formula(seed: int, method: Method) -> None:
     random = np.random.default_rng(seed)
     matrix = random.standard_normal((random.integers(4, 60), random.integers(2, 9))).astype(np.float32)
     question = random.integers(0, len(matrix), 3).tolist()
@@ -71,7 +71,7 @@ def test_many_questions_in_blocks_are_answered_like_one(seed: int, method: Metho
         assert scores[answer] == pytest.approx(scores.max(), rel=2e-3, abs=1e-5)
 
 
-def test_of_equal_answers_the_first() -> None:
+def test_ties_go_to_the_first_word() -> None:
     matrix = np.array([[1, 0], [1, 1], [0, 1], *[[-1, 2]] * 40], np.float32)
     words = CosineIndex.of(matrix, "file")
     questions = np.array([[0, 1, 2]])
@@ -80,7 +80,7 @@ def test_of_equal_answers_the_first() -> None:
         assert [id_ for id_, _ in answers(words, (0, 1, 2), method, 3)] == [3, 4, 5]
 
 
-def test_where_every_word_is_in_the_question_there_is_no_answer() -> None:
+def test_no_answer_if_all_words_are_in_the_question() -> None:
     units = np.eye(3, dtype=np.float32)
     assert best_answers(units, np.array([[0, 1, 2]]), "add").tolist() == [-1]
     assert best_answers(units, np.empty((0, 3), np.int64), "add").tolist() == []

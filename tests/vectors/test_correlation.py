@@ -13,7 +13,7 @@ columns = st.integers(2, 30).flatmap(
 )
 
 
-def test_equal_values_share_their_ranks() -> None:
+def test_ties_get_their_average_rank() -> None:
     assert ranks(np.array([10.0, 30, 20, 20, 5, 20])).tolist() == [2, 6, 4, 4, 1, 4]
 
 
@@ -25,7 +25,7 @@ def test_by_hand() -> None:
 
 
 @given(columns)
-def test_as_scipy_has_it(pair: tuple[np.ndarray, np.ndarray]) -> None:
+def test_spearman_matches_scipy(pair: tuple[np.ndarray, np.ndarray]) -> None:
     x, y = pair
     np.testing.assert_array_equal(ranks(x), stats.rankdata(x))
     if len(set(x)) == 1 or len(set(y)) == 1:
@@ -35,14 +35,14 @@ def test_as_scipy_has_it(pair: tuple[np.ndarray, np.ndarray]) -> None:
         assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-9)
 
 
-def test_pearson_as_scipy_has_it() -> None:
+def test_pearson_matches_scipy() -> None:
     random = np.random.default_rng(5)
     for scale in (1e-30, 1, 1e30):
         x, y = random.standard_normal((2, 50)) * scale
         assert pearson(x, y + 0.3 * x) == pytest.approx(stats.pearsonr(x, y + 0.3 * x).statistic, abs=1e-12)
 
 
-def test_where_there_is_no_correlation() -> None:
+def test_undefined_correlation() -> None:
     for values in ([], [1.0], [2.0, 2.0]):
         assert spearman(np.array(values), np.array(values)) is None
         assert pearson(np.array(values), np.array(values)) is None

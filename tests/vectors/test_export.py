@@ -1,4 +1,4 @@
-"""Selection, normalization and words that a form cannot represent."""
+"""Selection, normalization, and words that a format cannot represent."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from neglm_cli.vectors.forms import Form
 from tests.vectors.exchange import assert_same_bits, some_vectors
 
 
-def alphabet(*words: bytes) -> WordIndex:
+def word_index(*words: bytes) -> WordIndex:
     return WordIndex.of(words, np.ones(len(words)))
 
 
@@ -26,7 +26,7 @@ def test_the_most_frequent() -> None:
     assert list(exchange.most_frequent(words, vectors, 9)[0]) == [b"d", b"b", b"a", b"c"]
 
 
-def test_length_one() -> None:
+def test_unit_length() -> None:
     vectors = np.array([[3, 4], [0, 0], [-2e38, 2e38], [1e-40, 0]], np.float32)
     expected = [[0.6, 0.8], [0, 0], [-(0.5**0.5), 0.5**0.5], [1, 0]]
     assert_same_bits(exchange.normalized(vectors), np.array(expected, np.float32))
@@ -41,22 +41,22 @@ def test_length_one() -> None:
         (Form.NPY, [b"New York", b"a\tb", b"_c_", b"d\v\fe"]),
     ],
 )
-def test_white_space_in_words(form: Form, expected: list[bytes]) -> None:
+def test_whitespace_in_words(form: Form, expected: list[bytes]) -> None:
     before = [b"New York", b"a\tb", b"\nc\r", b"d\v\fe"]
-    changed, count = exchange.replace_white_space(alphabet(*before, b"plain"), form)
+    changed, count = exchange.replace_white_space(word_index(*before, b"plain"), form)
     assert list(changed) == [*expected, b"plain"]
     assert count == sum(old != new for old, new in zip(before, expected, strict=True))
 
 
 def test_words_that_become_equal() -> None:
     with pytest.raises(NeglmError, match="`New York` and `New_York` would both be written as `New_York`"):
-        exchange.replace_white_space(alphabet(b"x", b"New York", b"New_York"), Form.TEXT)
-    assert exchange.replace_white_space(alphabet(b"New York", b"New_York"), Form.NPY)[1] == 0
+        exchange.replace_white_space(word_index(b"x", b"New York", b"New_York"), Form.TEXT)
+    assert exchange.replace_white_space(word_index(b"New York", b"New_York"), Form.NPY)[1] == 0
 
 
-def test_binary_is_what_word2vec_writes(workplace: Path) -> None:
+def test_binary_matches_word2vec(workplace: Path) -> None:
     vectors = np.array([[1, 2], [3, 4]], np.float32)
-    exchange.write(alphabet(b"a", b"b"), vectors, "out.bin", Form.BINARY)
+    exchange.write(word_index(b"a", b"b"), vectors, "out.bin", Form.BINARY)
     expected = b"2 2\na " + np.array([1, 2], "<f4").tobytes() + b"\nb " + np.array([3, 4], "<f4").tobytes() + b"\n"
     assert Path("out.bin").read_bytes() == expected
 

@@ -1,4 +1,4 @@
-"""gensim reads what is exported, and what gensim writes is imported: the same bits, the same neighbors."""
+"""Export to and import from gensim: the same bits, the same neighbors."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FORMS = [("out.txt", Form.TEXT), ("out.vec.gz", Form.TEXT), ("out.bin", Form.BIN
 
 
 def neighbors(vectors: Vectors, word: int) -> list[str]:
-    """The other words by cosine, the nearest first."""
+    """Return the other words by cosine, the nearest first."""
     unit = vectors.vectors / np.linalg.norm(vectors.vectors, axis=1, keepdims=True)
     order = np.argsort(-(unit @ unit[word]))
     return [vectors.words[i].decode() for i in order if i != word]
@@ -33,7 +33,7 @@ def test_gensim_reads_our_files(workplace: Path, name: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
-def test_we_read_files_of_gensim(workplace: Path, name: str, form: Form) -> None:
+def test_we_read_gensim_files(workplace: Path, name: str, form: Form) -> None:
     ours = some_vectors()
     theirs = KeyedVectors(ours.size)
     theirs.add_vectors([word.decode() for word in ours.words], ours.vectors)
@@ -43,7 +43,7 @@ def test_we_read_files_of_gensim(workplace: Path, name: str, form: Form) -> None
     assert_same_bits(back.vectors, ours.vectors)
 
 
-def test_we_read_text_of_gensim_without_its_first_line(workplace: Path) -> None:
+def test_we_read_gensim_text_without_its_header(workplace: Path) -> None:
     ours = some_vectors()
     theirs = KeyedVectors(ours.size)
     theirs.add_vectors([word.decode() for word in ours.words], ours.vectors)

@@ -14,7 +14,7 @@ def test_restricted_to_the_most_frequent() -> None:
     assert Lexicon(ALPHABET, restrict=99).ids.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_lower_case_only_for_what_is_unknown_as_written() -> None:
+def test_lower_case_only_for_unknown_words() -> None:
     folding, strict = Lexicon(ALPHABET, fold_case=True), Lexicon(ALPHABET)
     words = (b"Cat", b"CAT", "GRÖßE".encode(), b"Dog")
     assert folding.indices([words]).tolist() == [[3, 4, 2, -1]]

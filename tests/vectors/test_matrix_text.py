@@ -1,4 +1,4 @@
-"""Numbers as text: as short as those of NumPy, and the same 32 bits when read back."""
+"""Values as text: as short as NumPy's, and the same 32 bits when read back."""
 
 import numpy as np
 from hypothesis import example, given
@@ -44,7 +44,7 @@ def test_around_every_power_of_two_and_in_between() -> None:
     check(np.concatenate([np.arange(2_000), powers - 1, powers, powers + 1, random]))
 
 
-def test_how_they_look() -> None:
+def test_formats() -> None:
     numbers = [0, -0.0, 1, -1, 0.1, 1.5, 1234567, 1e9, 0.00012, 0.000012, 1e-45, 3.4028235e38, 100, -2.5e20]
     assert texts(np.array(numbers, np.float32)) == [
         "0", "-0", "1", "-1", "0.1", "1.5", "1234567", "1e+09", "0.00012", "1.2e-05", "1e-45", "3.4028235e+38", "100",

@@ -25,12 +25,12 @@ def brute_force(matrix: np.ndarray, query: list[int], top: int) -> list[tuple[in
 
 
 @given(matrices, st.data())
-def test_neighbors_are_those_of_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
+def test_neighbors_match_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
     query = data.draw(st.lists(st.integers(0, len(matrix) - 1), min_size=1, max_size=3))
     top = data.draw(st.integers(1, 15))
     found = nearest(CosineIndex.of(matrix, "file"), query, top)
     expected = brute_force(matrix, query, top)
-    # Where two cosines differ by no more than rounding, the order is that of float32.
+    # If two cosines differ by no more than rounding, the order is that of float32.
     np.testing.assert_allclose([score for _, score in found], [cosine for _, cosine in expected], atol=2e-6)
     everything = dict(brute_force(matrix, query, len(matrix)))
     assert len({id_ for id_, _ in found}) == len(found)
@@ -44,13 +44,13 @@ def test_by_hand() -> None:
     found = nearest(words, [0], 10)
     assert [id_ for id_, _ in found] == [1, 2, 4, 3]
     assert [score for _, score in found] == pytest.approx([0.6, 0, 0, -1])
-    # (1, 0) + (0, 1), whose length is √2: the lengths of the vectors themselves, 2 and 5, play no part
+    # (1, 0) + (0, 1), of length √2: the vectors' own lengths, 2 and 5, have no effect
     ((id_, score),) = nearest(words, [0, 2], 1)
     assert id_ == 1
     assert score == pytest.approx(1.4 / 2**0.5)
 
 
-def test_equal_vectors_come_in_the_order_of_their_ids() -> None:
+def test_equal_vectors_are_in_order_of_ids() -> None:
     random = np.random.default_rng(3)
     matrix = random.standard_normal((3000, 37)).astype(np.float32)
     twins = sorted(random.choice(np.arange(1, 3000), 50, replace=False).tolist())
@@ -67,7 +67,7 @@ def test_top_scores_are_sorted(values: list[float], top: int, data: st.DataObjec
     assert top_scores(np.array(values, np.float32), top, excluded) == [(i, values[i]) for i in expected]
 
 
-def test_contexts_have_no_word_excluded() -> None:
+def test_no_context_is_excluded() -> None:
     words = CosineIndex.of(np.array([[1, 0], [0, 1]], np.float32), "file")
     contexts = CosineIndex.of(np.array([[0, 2], [4, 3], [1, 0]], np.float32), "file")
     found = nearest_contexts(words, contexts, [0], 2)
@@ -88,8 +88,8 @@ def test_the_vectors_are_not_copied() -> None:
     assert CosineIndex.of(matrix, "file").vectors is matrix
 
 
-def test_very_small_and_large_numbers() -> None:
-    """Their squares are no 32-bit numbers, but their cosines are."""
+def test_very_small_and_large_values() -> None:
+    """Their squares overflow float32, their cosines do not."""
     for scale in (1e-30, 1e30):
         matrix = np.array([[scale, 0], [scale, scale], [0, -scale]], np.float32)
         index = CosineIndex.of(matrix, "file")

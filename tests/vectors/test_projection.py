@@ -9,7 +9,7 @@ def distances(points: np.ndarray) -> np.ndarray:
     return np.linalg.norm(points[:, None] - points, axis=2)
 
 
-def test_points_of_a_plane_keep_their_distances() -> None:
+def test_points_in_a_plane_keep_their_distances() -> None:
     random = np.random.default_rng(1)
     flat = random.standard_normal((30, 2)) * (5, 2)
     axes, _ = np.linalg.qr(random.standard_normal((7, 7)))
@@ -42,8 +42,8 @@ def test_few_words_and_dimensions() -> None:
     np.testing.assert_allclose(line, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], atol=1e-6)
 
 
-def test_groups_by_tsne() -> None:
-    """Each vector's nearest in the plane are of its own group; a seed gives the same points."""
+def test_tsne_clusters() -> None:
+    """Nearest neighbors in the plane are in the same cluster; the same seed gives the same points."""
     random = np.random.default_rng(3)
     groups = np.repeat(np.eye(3, 8), 15, axis=0)
     vectors = (groups + 0.05 * random.standard_normal(groups.shape)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Export and import give the same bits, in every form."""
+"""Export and import preserve all bits, in every format."""
 
 import bz2
 import gzip
@@ -30,7 +30,7 @@ def test_odd_bytes_and_all_magnitudes(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @pytest.mark.parametrize("form", NAMES)
-def test_the_form_is_known_from_the_contents(workplace: Path, form: Form) -> None:
+def test_formats_are_detected(workplace: Path, form: Form) -> None:
     before = some_vectors()
     exchange.write(before.words, before.vectors, "nameless", form)
     back, found = exchange.read("nameless", None, None)
@@ -41,7 +41,7 @@ def test_the_form_is_known_from_the_contents(workplace: Path, form: Form) -> Non
 
 @pytest.mark.parametrize("size", [1, 2, 3, 300])
 @pytest.mark.parametrize("form", [Form.TEXT, Form.BINARY])
-def test_the_form_of_small_and_large_vectors(workplace: Path, size: int, form: Form) -> None:
+def test_formats_of_small_and_large_vectors_are_detected(workplace: Path, size: int, form: Form) -> None:
     before = some_vectors(size)
     exchange.write(before.words, before.vectors, "out", form)
     assert exchange.read("out", None, None)[1].value == form.value
@@ -92,7 +92,7 @@ def test_text_in_several_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch
         b" 2 2 \nx 1 -5e-1\ny  1000000000000000000000000000000000e-31 0.25\n",
     ],
 )
-def test_text_as_others_write_it(workplace: Path, text: bytes) -> None:
+def test_text_written_by_other_tools(workplace: Path, text: bytes) -> None:
     Path("vectors").write_bytes(text)
     back = read_back("vectors")
     assert back.words == [b"x", b"y"]
@@ -104,7 +104,7 @@ def test_text_as_others_write_it(workplace: Path, text: bytes) -> None:
         st.one_of(st.floats(-3e38, 3e38).map(repr), st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{0,20})?", fullmatch=True))
     )
 )
-def test_decimals_are_read_as_python_reads_them(tmp_path_factory: pytest.TempPathFactory, numbers: list[str]) -> None:
+def test_decimals_are_parsed_like_python(tmp_path_factory: pytest.TempPathFactory, numbers: list[str]) -> None:
     path = tmp_path_factory.getbasetemp() / "numbers"
     path.write_text(f"1 {len(numbers) + 1}\nword 0 {' '.join(numbers)}\n")
     expected = np.array([[0, *map(float, numbers)]]).astype(np.float32)
@@ -112,8 +112,8 @@ def test_decimals_are_read_as_python_reads_them(tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.parametrize("digits", ["r", ".16e", ".17e"])
-def test_decimals_halfway_between_two_numbers(workplace: Path, digits: str) -> None:
-    """Where the last bit of a double decides about the 32-bit number: one rounding too many would show."""
+def test_decimals_halfway_between_two_floats(workplace: Path, digits: str) -> None:
+    """The last bit of the double decides the float32: double rounding would show."""
     random = np.random.default_rng(5)
     bits = random.integers(0x10000000, 0x70000000, 50_000).astype(np.int32)  # from 1e-29 to 1e29
     halfway = (bits.view(np.float32).astype(np.float64) + (bits + 1).view(np.float32)) / 2

@@ -20,7 +20,7 @@ from tests.vectors.making import vectors_of
         b"word1\tword2\na\tb\t1.5\t7\tN\nc\td\t-2\n",
     ],
 )
-def test_the_forms_of_files(workplace: Path, text: bytes) -> None:
+def test_file_formats(workplace: Path, text: bytes) -> None:
     Path("set").write_bytes(text)
     pairs = read_pairs("set")
     assert pairs.words == [(b"a", b"b"), (b"c", b"d")]
@@ -40,14 +40,14 @@ def test_the_forms_of_files(workplace: Path, text: bytes) -> None:
         (b"# nothing\nword1 word2 score\n", "set has no pairs of words"),
     ],
 )
-def test_what_is_wrong_with_a_file(workplace: Path, text: bytes, message: str) -> None:
+def test_invalid_files(workplace: Path, text: bytes, message: str) -> None:
     Path("set").write_bytes(text)
     with pytest.raises(NeglmError, match=message):
         read_pairs("set")
 
 
 def test_by_hand() -> None:
-    """Cosines of a with b, c and d: 0.6, 0, -1; the people say 3, 5, 1, and 4 for a pair that is unknown."""
+    """Cosines of a with b, c and d: 0.6, 0, -1; human ratings are 3, 5, 1, and 4 for an unknown pair."""
     vectors = vectors_of({b"a": [1, 0], b"b": [3, 4], b"c": [0, 9], b"d": [-1, 0]})
     words: list[tuple[bytes, ...]] = [(b"a", b"b"), (b"a", b"c"), (b"a", b"d"), (b"a", b"x")]
     result = correlations(
@@ -68,7 +68,7 @@ def test_restricted_words() -> None:
     assert result.spearman == pytest.approx(1)  # cosines 0, 0, -1
 
 
-def test_where_all_is_unknown() -> None:
+def test_all_pairs_unknown() -> None:
     vectors = vectors_of({b"a": [1, 0]})
     pairs = RatedPairs([(b"x", b"y"), (b"x", b"z")], np.array([1.0, 2]))
     result = correlations(pairs, Lexicon(vectors.words), CosineIndex.of(vectors.vectors, ""))

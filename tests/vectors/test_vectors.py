@@ -1,4 +1,4 @@
-"""The file of vectors: what goes in comes out, and what does not fit together is refused."""
+"""Files of vectors: round trip, and validation."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def made(contexts: bool = True) -> Vectors:
 
 
 @pytest.mark.parametrize("contexts", [True, False])
-def test_what_goes_in_comes_out(workplace: Path, contexts: bool) -> None:
+def test_round_trip(workplace: Path, contexts: bool) -> None:
     before = made(contexts)
     before.save("vectors.safetensors")
     after = Vectors.load("vectors.safetensors")
@@ -43,7 +43,7 @@ def test_what_goes_in_comes_out(workplace: Path, contexts: bool) -> None:
     np.testing.assert_array_equal(after.contexts.counts, before.contexts.counts)
 
 
-def test_what_does_not_fit_together(workplace: Path) -> None:
+def test_inconsistent_tensors(workplace: Path) -> None:
     whole = made()
     for changed in (
         {"vectors": whole.vectors[:3]},

@@ -1,9 +1,9 @@
-"""The cell of an LSTM, forward and backward, for the UNITS units of one panel and one row.
+"""The LSTM cell, forward and backward, for one row and the UNITS units of one panel.
 
     i, f, o = σ(z_i), σ(z_f), σ(z_o)    g = tanh(z_g)
     c_t = f·c_{t−1} + i·g               h_t = o·tanh(c_t)
 
-A row of a panel is two machine vectors: [z_i | z_f] and [z_g | z_o].
+A row of a panel is two SIMD vectors: [z_i | z_f] and [z_g | z_o].
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class _Cell(Code):
         return self.sigmoid_and_softplus(x)[0]
 
     def tanh(self, x: Any) -> Any:
-        """Of half a vector."""
+        """Compute tanh of half a vector."""
         wide = self.build.fmul(self.both(x, x), constant(2.0))
         return self.low(self.fma(self.sigmoid(wide), constant(2.0), constant(-1.0)))
 
@@ -68,7 +68,7 @@ class _Cell(Code):
 
 
 def _pointers(context: Any, builder: Any, arrays: Any, indices: Any) -> list[Any]:
-    """Pointers to elements of arrays. arrays: (type, value, how many of the indices belong to it) each."""
+    """Return pointers to elements of arrays. arrays: (type, value, number of its indices) each."""
     found, rest = [], cgutils.unpack_tuple(builder, indices)
     for kind, value, count in arrays:
         data = context.make_array(kind)(context, builder, value).data
@@ -81,8 +81,8 @@ def _pointers(context: Any, builder: Any, arrays: Any, indices: Any) -> list[Any
 def cell_forward(typingctx, z, c, h, out, at, mask):
     """Turn pre-activations into gates, in place, and compute the next state and the output.
 
-    at: the indices of z, c_{t−1}, c_t, h_t and the output. mask, float32: what the state that the next time step starts
-    from is multiplied with. (Arrays are arguments of their own: in a tuple, every call would count references to them.)
+    at: the indices of z, c_{t−1}, c_t, h_t and the output. mask, float32: factor of the state carried to the next time
+    step. (Arrays are separate arguments, because every call would count references to arrays in a tuple.)
     """
     signature = types.void(z, c, h, out, at, types.float32)
 
@@ -110,7 +110,7 @@ def cell_forward(typingctx, z, c, h, out, at, mask):
 def cell_backward(typingctx, z, c, d_out, d_h, d_c, at, mask):
     """Turn gates into gradients of pre-activations, and the gradient of c_t into that of c_{t−1}, both in place.
 
-    at: the indices of z, c_{t−1}, d_out, and of d_h and d_c. The gradient of h_t is d_out, from above, plus mask · d_h,
+    at: the indices of z, c_{t−1}, d_out, d_h and d_c. The gradient of h_t is d_out, from above, plus mask · d_h,
     from the next time step.
     """
     signature = types.void(z, c, d_out, d_h, d_c, at, types.float32)

@@ -1,4 +1,4 @@
-"""The functions of a network, in float32 and in plain arithmetic, so that LLVM makes machine vectors of them."""
+"""Elementary functions in float32 and plain arithmetic, which LLVM vectorizes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from neglm_cli.simd import EXP, LOG1P
 
 LOG2_E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # ln 2 in two parts
-LOWEST, HIGHEST = np.float32(-87), np.float32(88)  # beyond them there is no float32
+LOWEST, HIGHEST = np.float32(-87), np.float32(88)  # beyond them, exp underflows or overflows float32
 HALF, ONE, TWO, ZERO = (np.float32(value) for value in (0.5, 1, 2, 0))
 E0, E1, E2, E3, E4, E5, E6, E7 = (np.float32(value) for value in EXP)
 L0, L1, L2, L3, L4, L5, L6, L7 = (np.float32(value) for value in LOG1P)
@@ -16,7 +16,7 @@ BIAS, MANTISSA = np.int32(127), np.int32(23)  # of the exponent in a float32, an
 
 @inlined
 def exp(x):
-    """e^x: 2^n times a polynomial in what is left. What is not a number stays none."""
+    """Compute e^x: 2^n times a polynomial in the remainder. NaN stays NaN."""
     x = LOWEST if x < LOWEST else HIGHEST if x > HIGHEST else x
     n = np.floor(x * LOG2_E + HALF)
     r = x - n * LN2_HIGH - n * LN2_LOW
@@ -26,7 +26,7 @@ def exp(x):
 
 @inlined
 def sigmoid_and_softplus(x):
-    """σ(x) and log(1 + e^x)."""
+    """Compute σ(x) and log(1 + e^x)."""
     positive = x > ZERO
     e = exp(-x if positive else x)
     log1p = (((((((L0 * e + L1) * e + L2) * e + L3) * e + L4) * e + L5) * e + L6) * e + L7) * e
@@ -35,7 +35,7 @@ def sigmoid_and_softplus(x):
 
 @summed
 def dot(a, i, b, j, width):
-    """The product of row i of a and row j of b."""
+    """Compute the dot product of row i of a and row j of b."""
     total = ZERO
     for column in range(width):
         total += a[i, column] * b[j, column]
@@ -44,7 +44,7 @@ def dot(a, i, b, j, width):
 
 @outlined
 def add_row(factor, source, i, target, j, width):
-    """factor times row i of source is added to row j of target."""
+    """Add factor times row i of source to row j of target."""
     for column in range(width):
         target[j, column] += factor * source[i, column]
 

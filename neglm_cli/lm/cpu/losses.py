@@ -1,6 +1,6 @@
-"""The losses, each behind the same interface: `sample` what it needs for a minibatch, then compute loss and gradients.
+"""The losses, with a common interface: `sample` noise words for a minibatch, then `compute` loss and gradients.
 
-A loss leaves the gradient of y in d_y. Gradients of the output table are sparse (`gradients`, see `tables`) or, for the
+A loss writes the gradient of y to d_y. Gradients of the output table are sparse (`gradients`, see `tables`) or, for the
 softmax, dense.
 """
 
@@ -29,42 +29,44 @@ from neglm_cli.lm.cpu.threads import Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.settings.train_lm import Settings
 
-SOFTMAX_SCORES = 1 << 24  # scores that are held at once, unless one row has more
+SOFTMAX_SCORES = 1 << 24  # maximum number of scores in memory, unless one row has more
 
 
 class Loss(Protocol):
-    """What scores y. Called by all threads of a team side by side."""
+    """A loss function of y. All threads of a team call it concurrently."""
 
-    y: np.ndarray  # (N, ·): where the forward pass leaves its result
-    gradients: SparseGradients  # of rows of the output table; none of any row for the softmax
-    scratch: int  # values that a thread needs for sums
+    y: np.ndarray  # (N, ·): output of the forward pass
+    gradients: SparseGradients  # of the output table; no rows for the softmax
+    scratch: int  # values per thread
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
-        """Draw noise words, and find the rows of the output table that belong to the thread."""
+        """Draw noise words, and find the thread's rows of the output table."""
         ...
 
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
     ) -> tuple[float, float]:  # fmt: skip
-        """The thread's part of the loss, and of the squares of the output table's gradients."""
+        """Compute loss and gradients. Return the thread's parts of the loss and of the sum of squares of the output
+        table's gradients."""
         ...
 
     def buffers(self) -> tuple[Any, ...]:
-        """Arrays that it has allocated, besides those for gradients of the output table."""
+        """Return the arrays it has allocated, except gradients of the output table."""
         ...
 
     def table_gradients(self) -> tuple[Any, ...]:
-        """Arrays for gradients of the output table."""
+        """Return the arrays of the output table's gradients."""
         ...
 
     def noise_words(self, config: StepConfig) -> np.ndarray | None:
-        """The noise words of a minibatch, if all ranks know them; None if each rank draws its own."""
+        """Return the noise words of a minibatch if all ranks share them; None if each rank draws its own."""
         ...
 
 
 def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray) -> Loss:
-    """The loss of some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training scores."""
+    """Create the loss for some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training
+    scores."""
     if settings.loss == "softmax":
         return SoftmaxLoss(shape, settings, offsets)
     kind = TokenLoss if settings.noise == "token" else SharedLoss
@@ -75,7 +77,7 @@ def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.nda
 
 
 class TokenLoss:
-    """Every row has noise words of its own."""
+    """Negative sampling with separate noise words for each row."""
 
     def __init__(
         self, shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray
@@ -121,9 +123,9 @@ class TokenLoss:
 
 
 class SharedLoss:
-    """Rows of a time step, or of a whole minibatch, share noise words.
+    """Negative sampling with noise words shared by the rows of a time step, or of a minibatch.
 
-    The gradients of shared noise rows are sums of their own, by part of the batch; they lie after y, so that an
+    The gradients of shared noise rows are summed separately, by part of the batch, and stored after y, so that an
     occurrence adds either a row of y or such a sum.
     """
 
@@ -191,23 +193,25 @@ class SharedLoss:
 
 
 class SoftmaxLoss:
-    """All words of the vocabulary, some rows at a time: as many as there is memory for scores."""
+    """The full softmax, computed for as many rows at a time as there is memory for scores."""
 
     def __init__(self, shape: Shape, settings: Settings, offsets: np.ndarray) -> None:
         rows, width, threads = settings.batch * settings.bptt, padded(shape.hidden + 1), settings.threads
-        blocks, at_once = -(-shape.words // BLOCK), min(rows, max(1, SOFTMAX_SCORES // shape.words))
+        blocks, chunk_rows = -(-shape.words // BLOCK), min(rows, max(1, SOFTMAX_SCORES // shape.words))
         self.y = arrays.zeros(rows, width)
         self.gradients = arrays.sparse_gradients(shape.words, width, np.zeros(1), np.zeros(1), 1, threads)
         self.dense_gradients = arrays.zeros(shape.words, width)
         self._offsets = offsets
         self._buffers = SoftmaxBuffers(
-            arrays.zeros(blocks, at_once, ROW), arrays.zeros(blocks, at_once), arrays.zeros(threads, at_once, width),
+            arrays.zeros(blocks, chunk_rows, ROW),
+            arrays.zeros(blocks, chunk_rows),
+            arrays.zeros(threads, chunk_rows, width),
             arrays.normalizer_buffers(shape, rows, threads),
-        )  # fmt: skip
+        )
         self.scratch = PANEL * BLOCK
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
-        """Nothing is drawn."""
+        """Do nothing: there are no noise words."""
 
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,

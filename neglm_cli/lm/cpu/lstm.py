@@ -1,11 +1,10 @@
 """One LSTM layer over T time steps of B rows, forward and backward.
 
-Threads own hidden units: all gates of a unit, their weights and the weights' gradients belong to one thread, whose
-share of the recurrent weights stays in its cache. Threads synchronize once a time step, because a step needs the whole
-state.
+Threads own hidden units: all gates of a unit, with their weights and gradients, belong to one thread, whose share of
+the recurrent weights stays in its cache. Threads synchronize once per time step, because a step needs the whole state.
 
-Row t·B + b of an array is time step t of batch row b, N = B·T in all. Gates and weights lie in P panels of four gates
-of UNITS units each: [i | f | g | o].
+Row t·B + b of an array is time step t of batch row b; there are N = B·T rows. Gates and weights are stored in P panels
+of four gates of UNITS units each: [i | f | g | o].
 """
 
 from typing import NamedTuple
@@ -23,18 +22,18 @@ from neglm_cli.simd import LANES
 class LayerWeights(NamedTuple):
     """Parameters of a layer, or their gradients."""
 
-    w_ih: np.ndarray  # (P, I, PANEL): weights of the input; I may be more than the layer's inputs
-    w_hh: np.ndarray  # (P, H, PANEL): weights of the hidden state
+    w_ih: np.ndarray  # (P, I, PANEL): input weights; I may exceed the layer's inputs
+    w_hh: np.ndarray  # (P, H, PANEL): recurrent weights
     bias: np.ndarray  # (P, PANEL)
 
 
 class LayerActivations(NamedTuple):
-    """What the forward pass of a layer leaves for the backward pass."""
+    """Activations of a layer, saved for the backward pass."""
 
     x: np.ndarray  # (N, ·): the layer's input
     gates: np.ndarray  # (P, N, PANEL): gates; after the backward pass, gradients of their pre-activations
     h: np.ndarray  # (N + B, ·): the hidden state before each time step, and the last
-    c: np.ndarray  # (N + B, ·): likewise, the cell state
+    c: np.ndarray  # (N + B, ·): the cell state, likewise
     out: np.ndarray  # (N, ·): the layer's output
 
 
@@ -87,9 +86,9 @@ def lstm_forward(weights, activations, state_mask, dims, share, worker):
 
 @outlined
 def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims, share, worker):
-    """Turn the gates of the thread's units into gradients of their pre-activations.
+    """Replace the gates of the thread's units by gradients of their pre-activations.
 
-    d_out (N, ·): gradient of the layer's output. w_hh_transposed (·, P·PANEL, PANEL). scratch: the thread's d_h and
+    d_out (N, ·): gradient of the layer's output. w_hh_transposed: (·, P·PANEL, PANEL). scratch: the thread's d_h and
     d_c, (B, ·) each, with a column for each of its units.
     """
     gates, c = activations.gates, activations.c
@@ -120,7 +119,7 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
 
 @outlined
 def weight_gradients(activations, gradients, reduction, dims, share):
-    """Compute the gradients of the thread's weights; returns the sum of their squares."""
+    """Compute the gradients of the thread's weights. Return the sum of their squares."""
     x, gates, h, _, _ = activations
     d_w_ih, d_w_hh, d_bias = gradients
     inputs, batch, steps = dims
@@ -146,7 +145,7 @@ def weight_gradients(activations, gradients, reduction, dims, share):
 
 @outlined
 def add_panel_squares(total, gradients, share):
-    """Add the squares of the gradients that a thread owns."""
+    """Add the squares of a thread's gradients to a total."""
     w_ih, w_hh, bias = gradients
     for panel in range(share.first, share.last):
         total += sum_of_squares(w_ih.reshape(w_ih.shape[0], -1), panel)
@@ -170,7 +169,7 @@ def input_gradients(gates, w_ih_transposed, d_x, inputs, first_row, last_row):
 
 @outlined
 def transpose(weights, transposed, starts, ends, first, last):
-    """Copy panels `first` to `last` of weights (P, I, PANEL) to a transposed layout (·, P·PANEL, PANEL), whose panel i
+    """Transpose panels `first` to `last` of weights (P, I, PANEL) into panels (·, P·PANEL, PANEL), where panel i
     has rows starts[i] to ends[i] of the weights as columns."""
     for panel_out in range(transposed.shape[0]):
         start, end = starts[panel_out], ends[panel_out]

@@ -1,8 +1,8 @@
-"""The losses of negative sampling: a word against k noise words.
+"""Negative sampling: losses of a word against k noise words.
 
     loss = Σ_n [ softplus(s_n0) − s_n0 + Σ_i softplus(s_ni) ],   s_ni = y_n · o(word ni) + offset(word ni)
 
-Word n0 is the target. Which loss this is, only the offsets know. y_n ends with a 1 where rows of the output table end
+Word n0 is the target. The losses differ only in their offsets. y_n ends with a 1 if rows of the output table end
 with a bias, else with a 0.
 """
 
@@ -19,11 +19,11 @@ from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 from neglm_cli.simd import LANES, prefetch_row
 
-AHEAD = 8  # noise words whose rows are prefetched
+AHEAD = 8  # noise words to prefetch
 
 
 class OutputLayer(NamedTuple):
-    """What words are scored with: s(n, w) = y_n · table_w + offsets_w."""
+    """The output layer: s(n, w) = y_n · table_w + offsets_w."""
 
     y: np.ndarray  # (N, ·)
     table: np.ndarray  # (V, ·), the bias after the last unit
@@ -36,8 +36,8 @@ class SharedNoise(NamedTuple):
     words: np.ndarray  # int32 (G, K)
     group_rows: int
     rows: np.ndarray  # (G·K, ·): their rows of the output table
-    packed: np.ndarray  # (G·panels, width, PANEL): the same, transposed
-    scores: np.ndarray  # (N, ·): their scores, then gradients of these
+    packed: np.ndarray  # (G·panels, width, PANEL): these rows, transposed
+    scores: np.ndarray  # (N, ·): their scores, then gradients of the scores
     gradients: np.ndarray  # (parts·G·K, ·): gradients of their rows, by part of the batch
 
 
@@ -52,7 +52,7 @@ def draw_noise(alias_table, key, positions, words, first, last):
 
 @outlined
 def _noise_gradients(scores, row, scale, losses):
-    """Turn the scores of noise words into gradients; returns their loss. losses (k,): scratch."""
+    """Replace the scores of noise words by gradients. Return their loss. losses (k,): scratch."""
     k = losses.size
     for i in range(k):
         sigmoid, softplus = sigmoid_and_softplus(scores[row, i])
@@ -66,7 +66,7 @@ def _noise_gradients(scores, row, scale, losses):
 
 @outlined
 def _target_loss(layer, d_y, row, target, scale, factors, at):
-    """Compute the loss of a row's target; the gradient of its score goes to factors[at]."""
+    """Compute the loss of a row's target. Write the gradient of its score to factors[at]."""
     y, table, offsets = layer
     score = dot(y, row, table, target, y.shape[1]) + offsets[target]
     sigmoid, softplus = sigmoid_and_softplus(score)
@@ -78,7 +78,7 @@ def _target_loss(layer, d_y, row, target, scale, factors, at):
 
 @outlined
 def token_loss(layer, d_y, words, factors, scale, first, last):
-    """The loss of rows that have noise words of their own, `first` to `last`.
+    """Compute the loss of rows `first` to `last`, with separate noise words for each row.
 
     words (N, K + 1): the noise words, then the target. factors (N·(K + 1),): gradients of their scores. d_y (N, ·): the
     gradient of y.
@@ -103,7 +103,7 @@ def token_loss(layer, d_y, words, factors, scale, first, last):
 
 @outlined
 def pack_noise(table, noise, first, last):
-    """Copy rows of shared noise words, `first` to `last` of G·K, side by side and transposed."""
+    """Copy the rows of shared noise words `first` to `last` of G·K, as they are and transposed."""
     k = noise.words.shape[1]
     panels = -(-k // PANEL)
     for at in range(first, last):
@@ -117,7 +117,7 @@ def pack_noise(table, noise, first, last):
 
 @outlined
 def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
-    """The loss of rows `first` to `last`, whose noise words are shared.
+    """Compute the loss of rows `first` to `last`, with shared noise words.
 
     factors (N,): gradients of the scores of targets. Gradients of the scores of noise words go to noise.scores.
     """
@@ -152,10 +152,11 @@ def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
 
 @outlined
 def shared_gradients(y, noise, rows, reduction, first, last):
-    """Compute the gradients of noise rows from those of their scores, vectors `first` to `last` of each row.
+    """Compute the gradients of noise rows from the gradients of their scores, for vectors `first` to `last` of each
+    row.
 
-    The gradients of each part of the batch are kept apart: a noise word may also be a target, and what it gets from
-    there belongs to a part, too.
+    Gradients are kept separate for each part of the batch: a noise word may also be a target, whose gradients belong to
+    a part, too.
     """
     parts = reduction.parts
     width, stride, batch = y.shape[1], noise.scores.shape[1], parts[-1]
@@ -179,7 +180,7 @@ def shared_gradients(y, noise, rows, reduction, first, last):
 
 @kernel
 def draw_token_noise(alias_table, batch, words, worker):
-    """words[n]: K noise words of row n, then its target."""
+    """Write K noise words of row n, then its target, to words[n]."""
     first, last = rows_of(words.shape[0], worker)
     k = words.shape[1] - 1
     draw_noise(alias_table, batch.noise_key, batch.noise_positions, words[:, :k], first, last)
@@ -198,15 +199,15 @@ def token_loss_of_rows(layer, d_y, words, factors, scale, worker):
 
 @kernel
 def draw_shared_noise(alias_table, batch, words):
-    """words: int32 (G, K)."""
+    """Draw words, int32 (G, K)."""
     draw_noise(alias_table, batch.noise_key, batch.noise_positions, words, 0, words.shape[0])
 
 
 @kernel
 def list_shared_occurrences(targets, words, gradients, part_of_row, parts):
-    """List the noise words once for each part of the batch, and after them the targets.
+    """List the noise words once for each part of the batch, followed by the targets.
 
-    words: the occurrences; the noise words of the first part are there. part_of_row: uint8 (rows of y,).
+    words: the occurrences, which start with the noise words of the first part. part_of_row: uint8 (rows of y,).
     """
     rows, first_source = targets.size, part_of_row.size
     noise_words = (words.size - rows) // parts

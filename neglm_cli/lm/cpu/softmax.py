@@ -2,8 +2,8 @@
 
     log Z_n = log Σ_w exp(y_n · o_w + offset_w)          log p(w | n) = y_n · o_w + offset_w − log Z_n
 
-Words come in blocks of BLOCK, and threads own blocks. The rows of the output table that belong to a block are
-transposed into a cache, and log Z is a running sum, so that no array has to hold all scores unless the loss needs them.
+Words are processed in blocks of BLOCK, which are owned by threads. The rows of the output table of a block are
+transposed into a buffer, and log Z is a running sum, so that no array holds all scores unless the loss needs them.
 """
 
 from typing import NamedTuple
@@ -18,12 +18,12 @@ from neglm_cli.lm.cpu.threads import rows_of
 from neglm_cli.simd import LANES
 
 BLOCK = 8 * PANEL  # words
-ROW = BLOCK + 16  # values from row to row of a block: an odd number of cache lines, so that columns do not share sets
+ROW = BLOCK + 16  # stride of a block's rows: an odd number of cache lines, so that columns use different cache sets
 LOWEST = np.float32(-3e38)  # below all scores
 
 
 class NormalizerBuffers(NamedTuple):
-    """Running sums for log Z of each row, sums · exp(highest), by thread; and scratch for a block of words."""
+    """Running sums of each row's Z = sums · exp(highest), by thread, and scratch for a block of words."""
 
     packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL): a block's rows of the output table, transposed
     scores: np.ndarray  # (threads, 1, N, ROW)
@@ -35,15 +35,16 @@ class NormalizerBuffers(NamedTuple):
 class SoftmaxBuffers(NamedTuple):
     """Scores of all words for some rows of a minibatch."""
 
-    scores: np.ndarray  # (blocks, rows, ROW): exp(s − top), then gradients
-    tops: np.ndarray  # (blocks, rows): the highest score so far, of which exp was taken
+    scores: np.ndarray  # (blocks, rows, ROW): exp(s − top), then gradients of scores
+    tops: np.ndarray  # (blocks, rows): the maximum that was subtracted from scores
     d_y: np.ndarray  # (threads, rows, ·): each thread's part of the gradient of y
     normalizer: NormalizerBuffers
 
 
 @outlined
 def _score_block(layer, first_row, rows, block, packed, scores, slot):
-    """Score the words of a block for some rows, without offsets: scores[slot, row, word]. Returns how many words."""
+    """Compute the scores of a block for some rows, without offsets: scores[slot, row, word]. Return the number of
+    words."""
     y, table = layer.y, layer.table
     width = y.shape[1]
     begin = block * BLOCK
@@ -66,7 +67,7 @@ def _score_block(layer, first_row, rows, block, packed, scores, slot):
 
 @outlined
 def _add_offsets(scores, slot, row, words, offsets, begin, top):
-    """Add offsets to the scores of a row; returns the highest of them and `top`."""
+    """Add offsets to the scores of a row. Return the maximum of the scores and `top`."""
     for word in range(words):
         score = scores[slot, row, word] + offsets[begin + word]
         scores[slot, row, word] = score
@@ -76,7 +77,7 @@ def _add_offsets(scores, slot, row, words, offsets, begin, top):
 
 @outlined
 def _accumulate(scores, slot, row, words, top, highest, sums):
-    """Add a row's scores s to its running log-sum-exp; they become exp(s − top), with `top` the highest so far."""
+    """Add a row's scores s to its running log-sum-exp, and replace them by exp(s − top). top: the maximum so far."""
     for word in range(words):
         scores[slot, row, word] = exp(scores[slot, row, word] - top)
     sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, slot, row, words)
@@ -109,7 +110,7 @@ def log_normalizers(layer, targets, rows, share, buffers):
 
 @outlined
 def softmax_scores(layer, targets, first_row, rows, share, buffers):
-    """Compute exp(s − top) for all scores s of a thread's words and `rows` rows, and what `log_normalizers` does."""
+    """Compute `log_normalizers`, and keep exp(s − top) for all scores s of a thread's words and `rows` rows."""
     thread, normalizer, scores = share.thread, buffers.normalizer, buffers.scores
     highest, sums = normalizer.highest[thread], normalizer.sums[thread]
     highest[:rows] = LOWEST
@@ -139,7 +140,8 @@ def _log_z(highest, sums, row):
 
 @outlined
 def _score_gradients(targets, first_row, log_z, block, words, buffers, scale):
-    """Turn what `softmax_scores` left of a block into gradients of scores; returns the loss of the block's targets.
+    """Turn the results of `softmax_scores` for a block into gradients of scores. Return the loss of the block's
+    targets.
 
     log_z: float64 (rows,).
     """
@@ -158,10 +160,10 @@ def _score_gradients(targets, first_row, log_z, block, words, buffers, scale):
 
 @outlined
 def softmax_backward(layer, d_table, targets, rows, share, buffers, scale, reduction):
-    """Compute the gradients of a thread's words and its part of that of y; returns the loss of its targets.
+    """Compute the gradients of a thread's words, and its part of the gradient of y. Return the loss of its targets.
 
-    rows: the first, and how many. d_table (V, ·): added to what is there unless the first row is 0. reduction: all rows
-    are one part, if they are not whole time steps of the batch.
+    rows: the first, and their number. d_table (V, ·): overwritten if the first row is 0, else accumulated. reduction:
+    all rows are one part, if they are not whole time steps of the batch.
     """
     (y, table, _), (first_row, count) = layer, rows
     width, batch = y.shape[1], reduction.parts[-1]
@@ -195,7 +197,7 @@ def softmax_backward(layer, d_table, targets, rows, share, buffers, scale, reduc
 
 @outlined
 def add_parts(parts, target, first_row, first, last):
-    """Sum the threads' parts (threads, rows, ·) of rows `first` to `last` to target[first_row:]."""
+    """Sum rows `first` to `last` of the threads' parts (threads, rows, ·) into target[first_row:]."""
     for row in range(first, last):
         for j in range(target.shape[1]):
             total = parts[0, row, j]
@@ -206,12 +208,12 @@ def add_parts(parts, target, first_row, first, last):
 
 @kernel
 def softmax_loss(layer, d_y, d_table, targets, buffers, scale, reduction, worker):
-    """The thread's part of the loss; gradients go to d_y (N, ·) and d_table (V, ·)."""
-    rows, at_once, scratch = targets.size, buffers.scores.shape[1], reduction.scratch.reshape(-1)
+    """Compute the gradients d_y (N, ·) and d_table (V, ·). Return the thread's part of the loss."""
+    rows, chunk_rows, scratch = targets.size, buffers.scores.shape[1], reduction.scratch.reshape(-1)
     loss = 0.0
     barrier_wait(worker)
-    for row in range(0, rows, at_once):
-        count = min(at_once, rows - row)
+    for row in range(0, rows, chunk_rows):
+        count = min(chunk_rows, rows - row)
         softmax_scores(layer, targets, row, count, worker.blocks, buffers)
         barrier_wait(worker)
         parts = reduction.parts if count == rows else np.array([0, count])

@@ -1,8 +1,7 @@
-"""The verbs of a training step: `forward`, `backward` and the parts of `optimizer_step`. The losses are in `losses`.
+"""The phases of a training step: `forward`, `backward` and the parts of `optimizer_step`. The losses are in `losses`.
 
-All threads of a team run each verb side by side. Each works on what it owns: rows of the batch, units of the layers,
-words of the vocabulary. Where one needs what another has computed they wait at a barrier; there is no other
-synchronization.
+All threads of a team run each phase concurrently. Each works on the rows of the batch, units of the layers and words of
+the vocabulary that it owns. The only synchronization is a barrier before a thread uses another thread's results.
 """
 
 import math
@@ -32,7 +31,7 @@ from neglm_cli.lm.cpu.threads import rows_of
 
 @kernel
 def forward(weights, activations, batch, config, worker):
-    """Compute y from the words of a minibatch: embedding, LSTM layers, dropout around each."""
+    """Compute y from the words of a minibatch: embedding and LSTM layers, with dropout in between."""
     x, gates, h, c, out, y = activations
     layers, units = x.shape[0], weights.w_hh.shape[2]
     first, last = rows_of(config.batch * config.steps, worker)
@@ -57,13 +56,13 @@ def forward(weights, activations, batch, config, worker):
 
 @outlined
 def _masks(batch, config, layer):
-    """The dropout masks before a layer; those before the output come after the last."""
+    """Return the dropout masks of a layer's input; after the last layer, of the output."""
     return Dropout(batch.positions, batch.dropout_keys[layer], config.dropout_threshold)
 
 
 @outlined
 def _reset_states(activations, state_mask, batch, worker):
-    """Zero the states of rows that start without one."""
+    """Zero the states of rows that start anew."""
     first, last = rows_of(batch, worker)
     for row in range(first, last):
         if state_mask[row] == 0:
@@ -74,7 +73,7 @@ def _reset_states(activations, state_mask, batch, worker):
 
 @kernel
 def carry_states(activations, rows, batch, worker):
-    """Make the last states those that the next minibatch starts from. rows: B·T of this one."""
+    """Copy the last states to the start of the next minibatch. rows: B·T of this one."""
     h, c = activations.h, activations.c
     first, last = rows_of(batch, worker)
     for layer in range(h.shape[0]):
@@ -87,7 +86,7 @@ def carry_states(activations, rows, batch, worker):
 
 @kernel
 def score(layer, targets, rows, buffers, worker):
-    """Compute the scores of targets and the threads' parts of log Z, for y of the first `rows` rows."""
+    """Compute the scores of targets and the thread's part of log Z, for the first `rows` rows of y."""
     barrier_wait(worker)
     log_normalizers(layer, targets, rows, worker.blocks, buffers)
 
@@ -97,8 +96,8 @@ def score(layer, targets, rows, buffers, worker):
 
 @kernel
 def backward(transposed, gradients, activations, buffers, batch, config, reduction, worker):
-    """Compute gradients of the layers' weights and of the embedded words from that of y; returns the sum of the squares
-    of the former that the thread owns."""
+    """Compute the gradients of the layers' weights and inputs from the gradient of y. Return the sum of squares of the
+    thread's weight gradients."""
     x, gates, h, c, out, _ = activations
     layers, units = x.shape[0], gradients.w_hh.shape[2]
     first, last = rows_of(config.batch * config.steps, worker)
@@ -130,7 +129,7 @@ def backward(transposed, gradients, activations, buffers, batch, config, reducti
 
 @kernel
 def gradient_norm(squares, sums, worker):
-    """The norm of the whole gradient, from each thread's sum of squares. sums: float64 (threads, 8)."""
+    """Compute the global gradient norm from each thread's sum of squares. sums: float64 (threads, 8)."""
     sums[worker.thread, 0] = squares
     barrier_wait(worker)
     return math.sqrt(sums[:, 0].sum())
@@ -138,7 +137,7 @@ def gradient_norm(squares, sums, worker):
 
 @kernel
 def sum_of_layer_squares(gradients, worker):
-    """The sum of the squares of the layers' gradients that the thread owns."""
+    """Return the sum of squares of the thread's layer gradients."""
     total = 0.0
     for layer in range(gradients.w_ih.shape[0]):
         of_layer = LayerWeights(gradients.w_ih[layer], gradients.w_hh[layer], gradients.bias[layer])
@@ -148,7 +147,7 @@ def sum_of_layer_squares(gradients, worker):
 
 @kernel
 def sum_of_row_squares(total, gradients):
-    """Add the squares of all rows to a total."""
+    """Add the squares of all rows to `total`."""
     for row in range(gradients.shape[0]):
         total += sum_of_squares(gradients, row)
     return total
@@ -156,7 +155,7 @@ def sum_of_row_squares(total, gradients):
 
 @kernel
 def sum_of_output_squares(gradients, worker):
-    """The sum of the squares of a dense gradient of the output table, of the words that the thread owns."""
+    """Return the sum of squares of a dense gradient of the output table, over the thread's words."""
     first, last = _words_of(gradients, worker)
     total = 0.0
     for word in range(first, last):
@@ -200,7 +199,7 @@ def update_layers(weights, gradients, state, transposed, config, norm, worker):
 
 @kernel
 def transpose_layers(weights, transposed, worker):
-    """Make the transposed copies of the thread's weights."""
+    """Update the transposed copies of the thread's weights."""
     _transpose_layers(weights, transposed, worker.panels.first, worker.panels.last)
 
 
@@ -222,7 +221,7 @@ def _transpose_layers(weights, transposed, first, last):
 
 @kernel
 def update_output(moments, gradients, config, norm, worker):
-    """Update the rows of the thread's words by a dense gradient, as the softmax has it."""
+    """Update the rows of the thread's words with a dense gradient, that of the softmax."""
     first, last = _words_of(moments.parameter, worker)
     update = make_update(config.optimizer, config.step, config.rate, config.clip, norm)
     update_range(moments, gradients, first, last, update)

@@ -14,7 +14,7 @@ from neglm_cli.objective.random import draw
 
 SIXTEEN = np.uint64(16)
 SIXTEEN_BITS = np.uint64(0xFFFF)
-GOLDEN, S32 = np.uint64(2654435769), np.uint64(32)  # the golden ratio, times 2^32
+GOLDEN, S32 = np.uint64(2654435769), np.uint64(32)  # golden ratio times 2^32
 LOWER = np.uint64(0xFFFFFFFF)
 
 
@@ -23,26 +23,26 @@ class SparseGradients(NamedTuple):
 
     slot: np.ndarray  # int32 (V,): -1 everywhere between calls
     rows: np.ndarray  # int32 (threads, ·): the distinct words of each thread
-    counts: np.ndarray  # int64 (threads, 8): how many, in the first column; one cache line a thread
+    counts: np.ndarray  # int64 (threads, 8): their number, in the first column; one cache line per thread
     ends: np.ndarray  # int32 (threads, ·): see `group_occurrences`
     order: np.ndarray  # int32 (threads, occurrences)
     values: np.ndarray  # (threads, ·, width): gradients of the rows
     source: np.ndarray  # int32 (occurrences,): the source row of each occurrence
-    factors: np.ndarray  # float32 (occurrences,): what that row is multiplied with
-    part: np.ndarray  # uint8 (occurrences,): the part of the batch that it belongs to; see `batch_parts`
+    factors: np.ndarray  # float32 (occurrences,): factor of the source row
+    part: np.ndarray  # uint8 (occurrences,): part of the batch; see `batch_parts`
 
 
 class Dropout(NamedTuple):
-    """What decides which units are dropped: the same on the way forward and back."""
+    """Dropout masks, the same in forward and backward passes."""
 
     positions: np.ndarray  # uint64 (N,): of each row in the corpus
     key: np.uint64  # of this layer's masks
-    threshold: int  # units of 65,536 that are dropped
+    threshold: int  # dropout probability times 65,536
 
 
 @inlined
 def _owner(word, threads):
-    """The thread that a word belongs to."""
+    """Return the thread that owns a word."""
     return np.int64(((np.uint64(word) * GOLDEN & LOWER) * np.uint64(threads)) >> S32)
 
 
@@ -56,10 +56,10 @@ def lookup(table, ids, x, first, last):
 
 @outlined
 def dropout(source, target, units, masks, first, last):
-    """Set some units of each row to zero and scale the others up, so that means stay the same.
+    """Zero some units of each row and scale the others up, to preserve the mean.
 
-    Masks depend on the key and the row's position in the corpus alone: applied to gradients, this is dropout's own
-    gradient. 16 random bits decide about a unit, so one draw serves four of them.
+    Masks depend only on the key and the row's position in the corpus: applied to gradients, this is dropout's own
+    gradient. A unit takes 16 random bits, so one draw serves four units.
     """
     positions, key, dropped = masks
     scale = np.float32(65536 / (65536 - dropped))
@@ -86,8 +86,8 @@ def group_occurrences(words, sparse, parts, worker):
     """Find the distinct words of a thread, and list the occurrences of each.
 
     words: int32 (occurrences,). In part p of the batch, of `parts`, the i-th word occurs at
-    order[ends[e - 1]:ends[e]] with e = i·parts + p, from 0 for the first. Time goes with the occurrences, not with the
-    vocabulary: `slot` is restored to -1.
+    order[ends[e - 1]:ends[e]] with e = i·parts + p, from 0 for the first. Time is linear in the occurrences, not in the
+    vocabulary size: `slot` is reset to -1.
     """
     thread, threads = worker.thread, worker.threads
     slots, rows, ends, order, part = (
@@ -111,7 +111,7 @@ def group_occurrences(words, sparse, parts, worker):
                 found += 1
             ends[slot * parts + part[at]] += 1
     start = 0
-    for end in range(found * parts):  # turn sizes into starts, which advance to the ends as occurrences are listed
+    for end in range(found * parts):  # counts to starts, which advance to ends as occurrences are listed
         size = ends[end]
         ends[end] = start
         start += size
@@ -128,9 +128,9 @@ def group_occurrences(words, sparse, parts, worker):
 
 @kernel
 def gather_gradients(sparse, source, reduction, thread):
-    """Sum the gradients of a thread's rows, part by part; returns the sum of their squares.
+    """Sum the gradients of a thread's rows, part by part. Return the sum of their squares.
 
-    source (·, width): the rows that occurrences add, times their factors. reduction: its scratch is (2, ·), two rows.
+    source (·, width): the rows that occurrences add, times their factors. reduction: with scratch (2, ·).
     """
     parts, scratch = reduction.parts.size - 1, reduction.scratch
     squares, values, width = 0.0, sparse.values[thread], sparse.values.shape[2]
@@ -155,7 +155,7 @@ def gather_gradients(sparse, source, reduction, thread):
 
 @outlined
 def _sum_part(span, order, factors, rows, source, total, row):
-    """total[row] = the sum of factors · source rows over occurrences. span: (first, end) in `order`, and columns."""
+    """Set total[row] to the sum of factors · source rows over occurrences. span: first, end in `order`, and columns."""
     first, last, width = span
     for column in range(width):
         total[row, column] = 0

@@ -1,4 +1,4 @@
-"""The threads of a team, what each of them owns, and how they wait for each other."""
+"""Teams of threads, their shares of the work, and their synchronization."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +15,7 @@ class Share(NamedTuple):
 
     first: int
     last: int
-    first_transposed: int  # its first panel of the transposed recurrent weights
+    first_transposed: int  # first panel of the transposed recurrent weights
 
 
 class BlockShare(NamedTuple):
@@ -27,7 +27,7 @@ class BlockShare(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """One thread of a team, and what it owns."""
+    """One thread of a team, and its share of the work."""
 
     thread: int
     threads: int
@@ -37,8 +37,8 @@ class Worker(NamedTuple):
 
 
 class Team:
-    """Threads that run the same function side by side, each with its `Worker`. Every thread has its own queue: what is
-    submitted while they work starts without waking anyone up."""
+    """Threads that run the same function concurrently, each with its `Worker`. Every thread has its own queue: tasks
+    submitted while they work start without waking other threads."""
 
     def __init__(self, workers: list[Worker]) -> None:
         self.workers = workers
@@ -51,7 +51,7 @@ class Team:
         ]
 
     def results(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What each thread returns."""
+        """Return the results of function(*arguments, worker) on all threads."""
         return [future.result() for future in self.start(function, *arguments)]
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Team:
 
 @outlined
 def rows_of(total, worker):
-    """The first of `total` rows that the thread owns, and the end."""
+    """Return the first and end rows of the thread's share of `total` rows."""
     return total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads
 
 

@@ -1,4 +1,4 @@
-"""A training step on the CPU: forward, loss, backward, optimizer step, as every thread of a team runs it."""
+"""A training step on the CPU, run by every thread of a team: forward, loss, backward, optimizer step."""
 
 import math
 from typing import Any
@@ -28,12 +28,12 @@ from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.settings.train_lm import Settings
 
 EMBEDDING, OUTPUT = range(2)  # the tables
-SAMPLED_ROWS = 64  # of which log Z is computed while training
+SAMPLED_ROWS = 64  # for estimates of log Z during training
 Rows = tuple[np.ndarray, np.ndarray]  # of a table: int32 (rows,), and their gradients
 
 
 class Training:
-    """The arrays of a training, and its step. settings: those of this rank's rows of the batch."""
+    """The arrays of a training run, and its step. settings: for this rank's rows of the batch."""
 
     def __init__(
         self, shape: Shape, settings: Settings, weights: Weights, gradients: Weights, parts: np.ndarray,
@@ -62,7 +62,7 @@ class Training:
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
 
     def step(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
-        """Train on one minibatch; returns the thread's part of the loss, and the norm of the whole gradient.
+        """Train on one minibatch. Return the thread's part of the loss, and the global gradient norm.
 
         If the norm is NaN or infinite, nothing is updated.
         """
@@ -75,7 +75,7 @@ class Training:
         return loss, norm
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
-        """The thread's part of the loss, and of the squares of the output table's gradients."""
+        """Return the thread's parts of the loss and of the sum of squares of the output table's gradients."""
         group_occurrences(batch.ids, self.embedding_gradients, self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
         if self._exact:
@@ -88,7 +88,7 @@ class Training:
         )
 
     def backward(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> float:
-        """Compute all other gradients; returns the thread's part of the sum of their squares."""
+        """Compute all other gradients. Return the thread's part of their sum of squares."""
         reduction = self.reductions[worker.thread]
         squares = backward(
             self.transposed, self.gradients, self.activations, self.buffers, batch, config, reduction, worker
@@ -106,8 +106,8 @@ class Training:
             carry_states(self.activations, config.batch * config.steps, config.batch, worker)
 
     def apply_reduced_gradients(self, config: StepConfig, inputs: Rows, outputs: Rows, worker: Worker) -> float:
-        """Update by the gradients of all ranks; returns their norm. inputs, outputs: rows of the tables that any rank
-        has touched."""
+        """Update with the gradients of all ranks. Return their norm. inputs, outputs: table rows touched by any
+        rank."""
         inputs, outputs = _share_of(inputs, worker), _share_of(outputs, worker)
         squares = sum_of_layer_squares(self.gradients, worker)
         for _, gradients in (inputs, outputs):
@@ -117,19 +117,19 @@ class Training:
         norm = gradient_norm(squares, self.buffers.squares, worker)
         if self._exact and math.isfinite(norm):
             for table, (rows, _) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
-                self._flush(table, rows, config)  # those that this rank did not touch
+                self._flush(table, rows, config)  # rows that this rank did not touch
         self.optimizer_step(config, norm, inputs, outputs, worker)
         return norm
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        """Bring all rows up to date, after `step` steps."""
+        """Apply the lazy updates of all rows, after `step` steps."""
         if self._exact:
-            everything = np.arange(self.shape.words, dtype=np.int32)
+            all_rows = np.arange(self.shape.words, dtype=np.int32)
             for table in (EMBEDDING, OUTPUT):
-                flush_lazy_updates(self._moments[table], self.state.last_update_step[table], everything, step + 1, rate)
+                flush_lazy_updates(self._moments[table], self.state.last_update_step[table], all_rows, step + 1, rate)
 
     def memory(self) -> dict[str, int]:
-        """Bytes of all arrays, by purpose."""
+        """Return the bytes of all arrays, by purpose."""
         purposes: dict[str, tuple[Any, ...]] = {
             "parameters": (self.weights,),
             "optimizer": (self.state,),
@@ -142,7 +142,7 @@ class Training:
         return {purpose: _bytes(arrays_) for purpose, arrays_ in purposes.items()}
 
     def transpose(self) -> None:
-        """Make the transposed copies of the weights, after they have changed."""
+        """Update the transposed copies of the weights."""
         self.team.results(transpose_layers, self.weights, self.transposed)
 
     def _flush(self, table: int, rows: np.ndarray, config: StepConfig) -> None:
@@ -153,18 +153,18 @@ class Training:
 
 
 def _of_thread(gradients: SparseGradients, worker: Worker) -> Rows:
-    """The rows that the thread owns, and their gradients."""
+    """Return the thread's rows, and their gradients."""
     count = gradients.counts[worker.thread, 0]
     return gradients.rows[worker.thread, :count], gradients.values[worker.thread, :count]
 
 
 def _share_of(rows: Rows, worker: Worker) -> Rows:
-    """A thread's share of a list of rows."""
+    """Return a thread's share of a list of rows."""
     total = len(rows[0])
     share = slice(total * worker.thread // worker.threads, total * (worker.thread + 1) // worker.threads)
     return rows[0][share], rows[1][share]
 
 
 def _bytes(arrays_: Any) -> int:
-    """The size of an array, or of all arrays in a tuple."""
+    """Return the bytes of an array, or of all arrays in a tuple."""
     return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))

@@ -1,4 +1,4 @@
-"""Matrix products by cuBLAS, through NVIDIA's own binding, nvmath-python."""
+"""Matrix products with cuBLAS, through NVIDIA's binding nvmath-python."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
 
 
 class Cublas:
-    """cuBLAS, which is column-major: to it, our row-major matrices are transposed. So it computes Cᵀ = Bᵀ·Aᵀ."""
+    """cuBLAS, which is column-major and sees our row-major matrices transposed. So it computes Cᵀ = Bᵀ·Aᵀ."""
 
     def __init__(self, gpu: Gpu, cublas: Any) -> None:
         self._gpu, self._cublas = gpu, cublas
@@ -43,7 +43,7 @@ class Cublas:
 
 
 def cublas_of(gpu: Gpu) -> Cublas | None:
-    """None if the binding is not installed; raises the binding's errors if it does not work."""
+    """Return None if the binding is not installed. Raise its errors if it does not work."""
     try:
         from nvmath.bindings import cublas
     except ImportError:

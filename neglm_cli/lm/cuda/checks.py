@@ -1,4 +1,4 @@
-"""Checks of a GPU: every kernel at real sizes, against NumPy and against the CPU device."""
+"""Checks of a GPU: every kernel at realistic sizes, against NumPy and the CPU device."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -35,12 +35,12 @@ PAPER = Settings(init_output=0.1)  # an output table of zeros would hide errors 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the checks: those of the paper's model, or smaller ones for a simulator."""
+    """Sizes of the checks: of the paper's model, or smaller ones for a simulator."""
 
     settings: Settings = PAPER
     words: int = 10_000
     many_words: int = 60_000  # enough for the softmax to need several blocks of words
-    large_batch: int = LARGE_BATCH + 16  # rows for which each time step is a launch
+    large_batch: int = LARGE_BATCH + 16  # rows; large enough for one launch per time step
     minibatches: int = 3
     scored: int = 24
     products: tuple[Extent, ...] = (Extent(400, 1200, 301), Extent(20_000, 2048, 513))
@@ -51,14 +51,14 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels that can be chosen: a simulator has others, with fewer threads."""
+    """Configurable kernels: a simulator has variants with fewer threads."""
 
     gemm: Gemm
     steps: lstm.StepKernels = lstm.STEP_KERNELS
 
 
 class NumpyGemm:
-    """Products by NumPy, of arrays that are on a GPU."""
+    """NumPy products of arrays on a GPU."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -88,25 +88,25 @@ def all_checks(
     yield from training_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
     yield from step_checks(gpu, sizes, kernels, note)
     yield from state_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
-    yield checked("every kernel has been run", partial(_every_kernel, gpu, sizes))
+    yield checked("every kernel was run", partial(_every_kernel, gpu, sizes))
 
 
 def product_checks(gpu: Gpu, sizes: Sizes) -> Iterator[Check]:
-    """Check products in all three forms, with tiles of both sizes, and with cuBLAS."""
+    """Check products in all three forms, with both tile sizes, and with cuBLAS."""
     try:
         found = all_gemms(gpu)
-    except Exception as error:  # whatever a broken installation raises
+    except Exception as error:  # anything a broken installation may raise
         yield Check("cuBLAS", failure=described(error))
         found = own_gemms(gpu)
     for name, gemm in found.items():
         for size in sizes.products:
             shown = "×".join(map(str, size))
             yield checked(f"products {shown}, {name}", partial(_products, gpu, gemm, size))
-        yield checked(f"products in groups, and added, {name}", partial(_grouped, gpu, gemm))
+        yield checked(f"grouped and accumulated products, {name}", partial(_grouped, gpu, gemm))
 
 
 def all_gemms(gpu: Gpu) -> dict[str, Gemm]:
-    """Our kernels, and cuBLAS if it is installed; raises its errors if it does not work."""
+    """Return our kernels, and cuBLAS if it is installed. Raise its errors if it does not work."""
     cublas = cublas_of(gpu)
     return own_gemms(gpu) | ({} if cublas is None else {"cuBLAS": cublas})
 
@@ -135,7 +135,7 @@ def _grouped(gpu: Gpu, gemm: Gemm) -> dict[str, float]:
 
 
 def training_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:
-    """Check minibatches whose time steps are one launch, if the GPU can run all blocks of it at once."""
+    """Check minibatches with one launch for all time steps, if all its blocks fit on the GPU at once."""
     on_gpu = maker(gpu, kernels)
     for name, changes in VARIANTS.items():
         yield checked(name, partial(compare, sizes.task(**changes), on_gpu, on_cpu))
@@ -144,7 +144,7 @@ def training_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]
 
 
 def step_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels | None, note: Callable[[str], None]) -> Iterator[Check]:
-    """Check minibatches whose time steps are a launch each, with the products that are chosen on this GPU."""
+    """Check minibatches with one launch per time step, with the products chosen for this GPU."""
     units = sizes.settings.hidden
     if kernels is None:
         rows = sizes.large_batch * sizes.settings.bptt
@@ -157,8 +157,8 @@ def step_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels | None, note: Callable[
 
 def state_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:
     task, on_gpu = sizes.task(optimizer="adam", adam="exact", lr=0.01), maker(gpu, kernels)
-    yield checked("a training resumed on the GPU", partial(compare_resumed, task, on_cpu, on_gpu))
-    yield checked("a training resumed on the CPU", partial(compare_resumed, task, on_gpu, on_cpu))
+    yield checked("training resumed on the GPU", partial(compare_resumed, task, on_cpu, on_gpu))
+    yield checked("training resumed on the CPU", partial(compare_resumed, task, on_gpu, on_cpu))
 
 
 def maker(gpu: Gpu, kernels: Kernels) -> Maker:
@@ -173,21 +173,22 @@ def maker(gpu: Gpu, kernels: Kernels) -> Maker:
 
 
 def _every_kernel(gpu: Gpu, sizes: Sizes) -> dict[str, float]:
-    """Raise an error that names the kernels that no check has run."""
+    """Raise if no check has run some kernels."""
     plans = plans_of(gpu, sizes)
     unused = {name for name, plan in plans.items() if plan is None}
-    left = {name for name in KERNELS if name not in gpu.kernels_run | unused}
-    if left:
-        raise RuntimeError(f"no check has run {', '.join(sorted(left))}")
+    missing = {name for name in KERNELS if name not in gpu.kernels_run | unused}
+    if missing:
+        raise RuntimeError(f"no check has run {', '.join(sorted(missing))}")
     return {}
 
 
 def plans_of(gpu: Gpu, sizes: Sizes) -> dict[str, PersistentPlan | None]:
-    """The plans of the kernels that run all time steps in one launch, by name; None where this GPU cannot."""
+    """Return the plans of persistent kernels, which run all time steps in one launch, by name; None if this GPU
+    cannot."""
     task = sizes.task()
     network = Network(gpu, TiledGemm(gpu), task.parameters().shape, [], task.settings.batch)
     return {lstm.forward.name: network.forward_plan, lstm.backward.name: network.backward_plan}
 
 
-def how_steps_are_made(gpu: Gpu, sizes: Sizes) -> str:
+def describe_plans(gpu: Gpu, sizes: Sizes) -> str:
     return "; ".join(f"{name}: {describe(plan)}" for name, plan in plans_of(gpu, sizes).items())

@@ -1,4 +1,4 @@
-"""The choice between our kernels and cuBLAS, if it is installed, correct and faster on this GPU."""
+"""Chooses between our kernels and cuBLAS, which is used if it is installed, correct and faster on this GPU."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
 
 REPEATS = 5
-TOLERANCE = 1e-4  # of the largest value
+TOLERANCE = 1e-4  # relative to the largest value
 
 
 def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
-    """The faster one for products of this size. If cuBLAS fails or is wrong, it is not used, with a note."""
+    """Return the faster one for products of this size. If cuBLAS fails or is wrong, use ours, with a note."""
     ours = TiledGemm(gpu)
     try:
         theirs = cublas_of(gpu)
@@ -22,10 +22,10 @@ def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
             return ours
         trial = Trial(gpu, extent)
         if not trial.agree(ours, theirs):
-            note("cuBLAS and neglm's own kernels give different products on this GPU: cuBLAS is not used")
+            note("not using cuBLAS: its products differ from those of neglm's kernels on this GPU")
             return ours
-    except Exception as error:  # whatever a broken installation raises: training can do without it
-        note(f"cuBLAS does not work and is not used: {type(error).__name__}: {error}")
+    except Exception as error:  # anything a broken installation may raise: training works without it
+        note(f"not using cuBLAS, which does not work: {type(error).__name__}: {error}")
         return ours
     return theirs if trial.seconds(theirs) < trial.seconds(ours) else ours
 
@@ -48,7 +48,7 @@ class Trial:
         return self.difference(one, other) <= TOLERANCE
 
     def difference(self, one: Gemm, other: Gemm) -> float:
-        """The largest difference in any form, as a share of the product's largest value."""
+        """Return the largest difference in any form, relative to the product's largest value."""
         shares = []
         for form in self._operands:
             first, second = self._product(one, form), self._product(other, form)
@@ -61,18 +61,18 @@ class Trial:
         return self._gpu.download(self._result.array)
 
     def rate(self, gemm: Gemm) -> float:
-        """FLOP/s."""
+        """Return FLOP/s."""
         m, n, k = self._extent
         return 2 * m * n * k * len(self._operands) / self.seconds(gemm)
 
     def seconds(self, gemm: Gemm) -> float:
-        """The best time of some rounds. Kernels have to be compiled before, by `difference`."""
+        """Return the best time of several runs. Kernels must have been compiled, by `difference`."""
         return min(self._round(gemm) for _ in range(REPEATS))
 
     def _round(self, gemm: Gemm) -> float:
         self._gpu.synchronize()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for form, (a, b) in self._operands.items():
             gemm.matmul(form, a, b, self._result, self._extent)
         self._gpu.synchronize()
-        return time.perf_counter() - begun
+        return time.perf_counter() - start

@@ -1,11 +1,11 @@
-"""Matrix products, C = A·B or C += A·B, in float32. A thread computes a square of C in its registers.
+"""Matrix products, C = A·B or C += A·B, in float32. Each thread computes a square of C in registers.
 
     nn   A is (m, k), B is (k, n)
     tn   A is stored transposed, (k, m): gradients of weights
     nt   B is stored transposed, (n, k): scores, gradients of inputs
 
-A block computes a tile of C; parts of A and B, `depth` deep, go through shared memory, where all its threads read them.
-One launch computes several products of the same size: A, B and C of the next start some rows further down.
+A block computes a tile of C; slices of A and B, `depth` deep, are staged in shared memory for all its threads.
+One launch can compute several products of the same size, at row offsets in A, B and C.
 """
 
 from typing import NamedTuple, Protocol
@@ -17,7 +17,7 @@ from neglm_cli.lm.cuda.gpu import Gpu, Int, Kernel, Matrix, cuda, kernel
 
 
 class MatrixView(NamedTuple):
-    """The part of an array (rows, columns) below a row and right of a column."""
+    """The part of an array (rows, columns) that starts at a row and a column."""
 
     array: Matrix
     row: Int = 0
@@ -25,7 +25,7 @@ class MatrixView(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """The size of a product: C is (m, n), sums are over k."""
+    """The size of a product: C is (m, n), the inner dimension k."""
 
     m: Int
     n: Int
@@ -33,7 +33,7 @@ class Extent(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Several products of the same size, and how many rows further down A, B and C of the next start."""
+    """Several products of the same size, and the strides between them, in rows of A, B and C."""
 
     number: Int = 1
     a_rows: Int = 0
@@ -45,7 +45,7 @@ ONE_GROUP = Groups()
 
 
 class GemmKernels(NamedTuple):
-    """The kernels of the three forms, for one size of tiles."""
+    """The kernels of the three forms, for one tile size."""
 
     nn: Kernel
     tn: Kernel
@@ -53,7 +53,7 @@ class GemmKernels(NamedTuple):
 
 
 def gemm_kernels(tile: int, square: int, depth: int, name: str = "gemm") -> GemmKernels:
-    """Kernels with tiles of tile × tile, of which each thread computes square × square values."""
+    """Make kernels with tiles of tile × tile, of which each thread computes square × square values."""
 
     def named(form: str) -> str:
         return f"{name}_{form}_{tile}"
@@ -68,7 +68,7 @@ def gemm_kernels(tile: int, square: int, depth: int, name: str = "gemm") -> Gemm
 def _gemm_kernel(name: str, tile: int, square: int, depth: int, a_transposed: bool, b_transposed: bool) -> Kernel:
     side = tile // square
     threads = side * side
-    pitch = tile + 1  # so that values written down a column go to different banks
+    pitch = tile + 1  # avoids bank conflicts when writing columns
 
     @kernel(threads=threads, tile=(tile, tile), name=name)
     def gemm(
@@ -150,7 +150,7 @@ class Gemm(Protocol):
 
 
 class TiledGemm:
-    """The kernels above: those with large tiles if there are enough tiles for all multiprocessors of the GPU."""
+    """The kernels above, with large tiles if there are enough for all multiprocessors."""
 
     def __init__(self, gpu: Gpu, small: GemmKernels = SMALL, large: GemmKernels = LARGE) -> None:
         self._gpu = gpu
@@ -170,5 +170,5 @@ class TiledGemm:
 
 
 def _tiles(tile: tuple[int, int], extent: Extent) -> tuple[int, int]:
-    """Tiles across and down."""
+    """Return the number of tiles across and down."""
     return -(-extent.n // tile[1]), -(-extent.m // tile[0])

@@ -1,11 +1,10 @@
-"""A GPU as Numba offers it.
+"""GPU access through Numba.
 
-No other module imports numba.cuda, allocates GPU memory or launches kernels: a test, or a successor of the package,
-substitutes `cuda` and `Gpu`. Kernels are plain functions until a GPU compiles them for itself. They use no warp
-functions, so that Numba's simulator, which has none, runs the same code.
+No other module imports numba.cuda, allocates GPU memory or launches kernels, so that tests can substitute `cuda` and
+`Gpu`. Kernels are plain functions until a GPU compiles them. They use no warp functions, which Numba's simulator lacks.
 
 The annotations of a kernel's parameters are its signature: a type of this module, or a NamedTuple of them, which Numba
-flattens. Launches name every argument, and structures have to be of the declared class.
+flattens. Launches name every argument, and structures must be of the declared class.
 """
 
 import threading
@@ -39,26 +38,26 @@ Double = Annotated[float, float64]
 
 cuda: Any = numba_cuda  # which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]  # small grids are meant to be small
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]  # small grids are intended
 OLDEST = (7, 5)  # compute capability, for CUDA 13
-SHARED_BYTES = 48 << 10  # of a block: Numba offers no more
-ROWS_AT_ONCE = 1 << 16  # cleared by one copy
+SHARED_BYTES = 48 << 10  # per block: Numba's maximum
+ZEROED_ROWS = 1 << 16  # per copy
 BLOCKS_PER_MULTIPROCESSOR = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A function for the GPU, and how it is launched."""
+    """A function for the GPU, and its launch parameters."""
 
     name: str
     function: Callable[..., None]
     threads: int  # of a block
     tile: tuple[int, int] = (1, 1)  # rows and columns of the result that a block computes
-    cooperative: bool = False  # blocks synchronize with each other: all must be on the GPU at once
+    cooperative: bool = False  # blocks synchronize with each other, so all must be resident
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Their annotations, by name."""
+        """The annotations of the parameters, by name."""
         hints = get_type_hints(self.function, include_extras=True)
         return {name: hint for name, hint in hints.items() if name != "return"}
 
@@ -68,7 +67,8 @@ class Kernel:
         return tuple(_numba_type(hint) for hint in self.parameters.values())
 
     def ordered(self, arguments: dict[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters; raises TypeError if a name or a structure's class is wrong."""
+        """Return the arguments in the order of the parameters. Raise TypeError if a name or a structure's class is
+        wrong."""
         if arguments.keys() != self.parameters.keys():
             raise TypeError(f"{self.name} takes {', '.join(self.parameters)}, not {', '.join(arguments)}")
         for name, hint in self.parameters.items():
@@ -78,7 +78,7 @@ class Kernel:
 
 
 def _numba_type(hint: Any) -> Any:
-    """The type of a parameter, or of a field of a structure."""
+    """Return the type of a parameter, or of a field of a structure."""
     if not isinstance(hint, type):
         return hint.__metadata__[0]
     fields = get_type_hints(hint, include_extras=True)
@@ -91,7 +91,7 @@ KERNELS: dict[str, Kernel] = {}
 def kernel(
     threads: int, tile: tuple[int, int] = (1, 1), name: str = "", cooperative: bool = False
 ) -> Callable[[Callable[..., None]], Kernel]:
-    """Register a function in the table of kernels."""
+    """Register a function as a kernel."""
 
     def register(function: Callable[..., None]) -> Kernel:
         made = Kernel(name or function.__name__, function, threads, tile, cooperative)
@@ -103,33 +103,33 @@ def kernel(
 
 @dataclass(frozen=True)
 class Grid:
-    """The blocks of a launch; more than their number where a kernel's defaults do not do."""
+    """The grid of a launch; block size and shared memory, if they differ from the kernel's defaults."""
 
     blocks: int | tuple[int, ...]
-    threads: int = 0  # of a block; 0: as the kernel has them
-    shared: int = 0  # bytes of dynamic shared memory of a block
+    threads: int = 0  # per block; 0 for the kernel's default
+    shared: int = 0  # bytes of dynamic shared memory per block
 
 
 class Signal(Protocol):
-    """Work on the GPU that can be waited for."""
+    """Queued GPU work that can be waited for."""
 
     def synchronize(self) -> None: ...
 
 
 def driver_error() -> str:
-    """Why NVIDIA's driver could not be loaded or started; empty if it could."""
-    cuda.is_available()  # starts it
+    """Return why NVIDIA's driver could not be loaded or initialized; empty if it was."""
+    cuda.is_available()  # initializes it
     return str(cuda.cuda_error() or "")
 
 
 def driver_version() -> tuple[int, int]:
-    """The newest CUDA version that the driver supports."""
+    """Return the newest CUDA version that the driver supports."""
     major, minor = cuda.cudadrv.driver.get_version()
     return int(major), int(minor)
 
 
 def toolkit_version() -> tuple[int, int]:
-    """Of the CUDA libraries that compile kernels."""
+    """Return the version of the CUDA libraries that compile kernels."""
     major, minor = cuda.cudadrv.runtime.get_version()
     return int(major), int(minor)
 
@@ -139,7 +139,7 @@ def gpus() -> int:
 
 
 class Gpu:
-    """One GPU, with a stream for kernels and one for copies that need not wait for them.
+    """One GPU, with one stream for kernels and one for concurrent copies.
 
     optional: chosen by `--device auto`; the CPU replaces it if it fails at the start."""
 
@@ -157,7 +157,7 @@ class Gpu:
         self.kernels_run: set[str] = set()
 
     def _attach(self) -> None:
-        """Select the GPU, once for each thread of the host."""
+        """Select the GPU, once per host thread."""
         if not getattr(self._thread, "attached", False):
             cuda.select_device(self.number)
             self._thread.attached = True
@@ -182,14 +182,14 @@ class Gpu:
         return "{}.{}".format(*driver_version())
 
     def memory(self) -> tuple[int, int]:
-        """Bytes of memory: free, and in all."""
+        """Return the free and the total memory, in bytes."""
         self._attach()
         free, total = cuda.current_context().get_memory_info()
         return int(free), int(total)
 
     @property
     def stream_handle(self) -> int:
-        """For libraries that queue work of their own on the same stream."""
+        """The handle of the stream, for libraries that queue work on it."""
         return int(self._stream.handle)
 
     # --- arrays ---------------------------------------------------------------------------------------
@@ -203,11 +203,11 @@ class Gpu:
                 raise
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             raise NeglmError(
-                f"{self.name} has {self.memory()[0]:,} bytes of memory left, and an array of {size:,} is needed: use a "
+                f"{self.name} has {self.memory()[0]:,} bytes of free memory, but an array needs {size:,}; use a "
                 "smaller model, batch or vocabulary, or --device cpu"
             ) from error
-        for first in range(0, len(array), ROWS_AT_ONCE):
-            part = array[first : first + ROWS_AT_ONCE]
+        for first in range(0, len(array), ZEROED_ROWS):
+            part = array[first : first + ZEROED_ROWS]
             self.write(part, np.zeros(part.shape, dtype))
         return array
 
@@ -217,14 +217,14 @@ class Gpu:
         return array
 
     def download(self, array: Array) -> np.ndarray:
-        """Copy to the host, after all work launched so far."""
+        """Copy to the host, after all work queued so far."""
         self._attach()
         host = array.copy_to_host(stream=self._stream)
         self._stream.synchronize()
         return np.asarray(host)
 
     def write(self, array: Array, host: np.ndarray) -> None:
-        """Copy to the GPU, after all work launched so far; returns when the copy is done."""
+        """Copy to the GPU, after all work queued so far. Wait for the copy."""
         self._attach()
         array.copy_to_device(np.ascontiguousarray(host), self._stream)
         self._stream.synchronize()
@@ -233,14 +233,14 @@ class Gpu:
         return int(array.device_ctypes_pointer.value)
 
     def pinned(self, size: int, dtype: Any) -> np.ndarray:
-        """Page-locked memory of the host, which the GPU copies by itself."""
+        """Allocate page-locked host memory, for asynchronous copies."""
         self._attach()
         return np.asarray(cuda.pinned_array(size, dtype))
 
     # --- work -----------------------------------------------------------------------------------------
 
     def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
-        """Queue a kernel. grid: its blocks, or more than these. arguments: all parameters of the kernel, by name."""
+        """Queue a kernel. grid: its blocks, or a `Grid`. arguments: all parameters of the kernel, by name."""
         self._attach()
         ordered = kernel.ordered(arguments)
         if not isinstance(grid, Grid):
@@ -257,12 +257,12 @@ class Gpu:
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        """The most blocks that the GPU runs at once."""
+        """Return the maximum number of resident blocks."""
         (overload,) = self._compile(kernel).overloads.values()
         return int(overload.max_cooperative_grid_blocks(threads, shared))
 
     def copy_in(self, array: Array, host: np.ndarray) -> None:
-        """Queue a copy to the GPU that does not wait for the work so far; work launched later waits for it."""
+        """Queue a copy to the GPU, concurrent with work queued so far; work queued later waits for it."""
         self._attach()
         array.copy_to_device(host, self._copies)
         copied = cuda.event()
@@ -270,13 +270,13 @@ class Gpu:
         copied.wait(self._stream)
 
     def copy_out(self, array: Array, host: np.ndarray) -> Signal:
-        """Queue a copy to the host after the work so far."""
+        """Queue a copy to the host after the work queued so far."""
         self._attach()
         array.copy_to_host(host, self._stream)
         return self.event()
 
     def event(self) -> Signal:
-        """A signal that all work launched so far is done."""
+        """Return a signal for the completion of all work queued so far."""
         self._attach()
         event = cuda.event()
         event.record(self._stream)
@@ -288,7 +288,7 @@ class Gpu:
 
 
 class SimulatedGpu(Gpu):
-    """Numba's simulator. It runs one block after the other, so cooperative kernels have a single block."""
+    """Numba's simulator. It runs blocks sequentially, so cooperative kernels have a single block."""
 
     name = "Numba's simulator"
     multiprocessors = 1
@@ -305,7 +305,7 @@ class SimulatedGpu(Gpu):
 
 
 def blocks_for(gpu: Gpu, work: int) -> int:
-    """Blocks of a kernel whose blocks loop over units of work."""
+    """Return the grid size of a kernel whose blocks loop over units of work."""
     return max(1, min(work, BLOCKS_PER_MULTIPROCESSOR * gpu.multiprocessors))
 
 
@@ -318,7 +318,7 @@ def ptx(kernel: Kernel, capability: tuple[int, int]) -> str:
 
 @contextmanager
 def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
-    """Replace the GPU that Numba asks for its compute capability while it compiles."""
+    """Make Numba compile for this compute capability, without a GPU."""
     device = SimpleNamespace(compute_capability=capability)
     modules = [import_module(f"numba.cuda.{name}") for name in ("dispatcher", "compiler")]
     originals = [module.get_current_device for module in modules]

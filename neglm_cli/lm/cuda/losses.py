@@ -1,7 +1,7 @@
-"""The losses, each behind the same interface: compute losses and gradients from y, with the launches of its kernels.
+"""The losses, with a common interface: launch the kernels that compute losses and gradients from y.
 
-A loss leaves the loss of each row in `losses` and the gradient of y in d_y. Gradients of the output table are sparse
-(see `tables`) or, for the softmax, dense.
+A loss writes each row's loss to `losses` and the gradient of y to d_y. Gradients of the output table are sparse (see
+`tables`) or, for the softmax, dense.
 """
 
 from typing import Protocol
@@ -18,21 +18,21 @@ from neglm_cli.lm.cuda.tables import TableGradients
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
 
-SCORES = 1 << 24  # that are held at once
+SCORES = 1 << 24  # maximum number in memory
 
 
 class Loss(Protocol):
     losses: Array  # float32 (N,): of each row
     dense_gradients: Array  # (V, W): of the output table; a single row unless `dense_size`
-    dense_size: int  # values of dense_gradients that count
+    dense_size: int  # number of valid values in dense_gradients
 
     def compute(self, table: Array, d_y: Array, batch: BatchArrays, config: StepConfig) -> None:
-        """Compute losses, the gradient of y, and what gradients of the output table are gathered from."""
+        """Compute losses, the gradient of y, and the terms of the output table's gradients."""
         ...
 
 
 def make_loss(network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> Loss:
-    """The loss of some rows of a batch. offsets: float32 (V,), added to training scores."""
+    """Create the loss for some rows of a batch. offsets: float32 (V,), added to training scores."""
     kind = SoftmaxLoss if settings.mode == SOFTMAX else SampledLoss
     return kind(network, tables, settings, offsets)
 
@@ -41,7 +41,7 @@ def make_loss(network: Network, tables: TableGradients, settings: Settings, offs
 
 
 class SampledLoss:
-    """Every row has noise words of its own, or groups of rows share them."""
+    """Negative sampling with noise words for each row, or shared by groups of rows."""
 
     dense_size = 0
 
@@ -77,17 +77,17 @@ class SampledLoss:
 
 
 class VocabularyScores:
-    """Scores of all words for some rows of y, a block of words at a time."""
+    """Scores of all words for some rows of y, in blocks of words."""
 
     def __init__(self, gpu: Gpu, gemm: Gemm, shape: Shape, rows: int) -> None:
         self._gpu, self._gemm, self._shape = gpu, gemm, shape
-        self._at_once = min(shape.words, max(1, SCORES // rows))
-        self.scores = gpu.zeros((rows, self._at_once))
+        self._block_words = min(shape.words, max(1, SCORES // rows))
+        self.scores = gpu.zeros((rows, self._block_words))
         self.normalizers = NormalizerBuffers(gpu.zeros(rows), gpu.zeros(rows, np.float64), gpu.zeros(rows))
 
     def blocks(self) -> list[WordBlock]:
         words = self._shape.words
-        return [WordBlock(first, min(self._at_once, words - first)) for first in range(0, words, self._at_once)]
+        return [WordBlock(first, min(self._block_words, words - first)) for first in range(0, words, self._block_words)]
 
     def compute(self, y: MatrixView, rows: int, table: Array, block: WordBlock) -> None:
         """Compute the scores of a block, without offsets."""
@@ -110,7 +110,7 @@ class VocabularyScores:
 
 
 class SoftmaxLoss:
-    """All words of the vocabulary."""
+    """The full softmax."""
 
     def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
         gpu, shape, capacity = network.gpu, network.shape, tables.layout.capacity

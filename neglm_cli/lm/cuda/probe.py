@@ -1,4 +1,4 @@
-"""A probe of a GPU: the driver's answers, then the result of one kernel."""
+"""Probes a GPU: queries the driver, then runs one kernel."""
 
 import math
 import re
@@ -12,35 +12,35 @@ from neglm_cli.lm.cuda.gpu import OLDEST, Floats, Gpu, Grid, Kernel, cuda, drive
 from neglm_cli.lm.devices import INSTALL, UnusableGpuError
 
 DISABLED, NOT_INSTALLED, NO_DEVICE = "NUMBA_DISABLE_CUDA", "library cannot be found", "CUDA_ERROR_NO_DEVICE"
-THREADS = 64  # of the trial
+THREADS = 64  # of the trial kernel
 TOLERANCE = 1e-5
 
 
 def open_gpu(number: int | None, process: int = 0) -> Gpu:
-    """Open a GPU, or raise UnusableGpuError if anything is wrong. Without a number, each process gets its own."""
+    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each process gets its own."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # their causes are errors here
+        with warnings.catch_warnings(action="ignore"):  # their causes are raised as errors
             _check_driver()
             number = process % len(cuda.gpus) if number is None else number
             _check_gpu(number)
     except UnusableGpuError:
         raise
-    except Exception as error:  # whatever a driver or an incomplete installation raises
-        raise UnusableGpuError(f"NVIDIA's driver or CUDA's libraries do not work here: {described(error)}") from error
+    except Exception as error:  # anything a driver or an incomplete installation may raise
+        raise UnusableGpuError(f"the NVIDIA driver or the CUDA libraries do not work: {described(error)}") from error
     try:
         gpu = Gpu(number)
-        right = trial_is_right(gpu)
+        correct = run_trial(gpu)
     except Exception as error:
         raise UnusableGpuError(f"a trial kernel fails on the NVIDIA GPU: {described(error)}", broken=True) from error
-    if not right:
-        raise UnusableGpuError("a trial kernel gives wrong numbers on the NVIDIA GPU", broken=True)
+    if not correct:
+        raise UnusableGpuError("a trial kernel gives wrong results on the NVIDIA GPU", broken=True)
     return gpu
 
 
 def _check_driver() -> None:
     error = driver_error()
     if DISABLED in error:
-        raise UnusableGpuError(f"{DISABLED} is set in the environment, so NVIDIA GPUs are not used", absent=True)
+        raise UnusableGpuError(f"the environment variable {DISABLED} disables NVIDIA GPUs", absent=True)
     if NOT_INSTALLED in error:
         raise UnusableGpuError(
             "no NVIDIA driver is installed (install one for the GPU; nvidia-smi shows whether it works)", absent=True
@@ -67,20 +67,20 @@ def _check_gpu(number: int) -> None:
     if not complete:
         raise UnusableGpuError(f"CUDA's libraries are missing ({INSTALL})")
     driver = driver_version()
-    if driver[0] < toolkit[0]:  # within a major version, older drivers run what newer libraries compile
+    if driver[0] < toolkit[0]:  # minor versions are compatible
         raise UnusableGpuError(
-            "the NVIDIA driver is made for CUDA {}.{}, and the CUDA libraries here need a driver for CUDA {}: update "
+            "the NVIDIA driver supports CUDA {}.{}, but the installed CUDA libraries need a driver for CUDA {}: update "
             "it, or install older libraries (pip install 'numba-cuda[cu{}]')".format(*driver, toolkit[0], driver[0])
         )
     capability = tuple(cuda.gpus[number].compute_capability)
     if capability < OLDEST:
         raise UnusableGpuError(
-            "the NVIDIA GPU has compute capability {}.{}, and neglm needs {}.{} or more".format(*capability, *OLDEST)
+            "the NVIDIA GPU has compute capability {}.{}, but neglm needs at least {}.{}".format(*capability, *OLDEST)
         )
 
 
 def _trial(x: Floats, y: Floats) -> None:
-    """Reverse x through shared memory, and apply a function of CUDA's own library."""
+    """Reverse x through shared memory, and apply a function of CUDA's math library."""
     shared = cuda.shared.array(THREADS, float32)
     thread = cuda.threadIdx.x
     shared[thread] = x[thread]
@@ -91,7 +91,8 @@ def _trial(x: Floats, y: Floats) -> None:
 TRIAL = Kernel("trial", _trial, THREADS)
 
 
-def trial_is_right(gpu: Gpu) -> bool:
+def run_trial(gpu: Gpu) -> bool:
+    """Return True if the trial kernel computes the correct result."""
     x = np.linspace(-2, 2, THREADS, dtype=np.float32) ** 3
     y = gpu.zeros(THREADS)
     gpu.launch(TRIAL, Grid(1, THREADS), x=gpu.upload(x), y=y)

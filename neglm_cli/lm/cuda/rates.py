@@ -1,4 +1,4 @@
-"""The training speed of a GPU, and the best rate of its matrix products."""
+"""The training speed of a GPU, and the peak rate of its matrix products."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ SECONDS = 20.0
 
 
 def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST) -> dict[str, Any]:
-    """Words per second, FLOP per second, and launches of a minibatch."""
+    """Measure words per second, FLOP/s, and launches per minibatch."""
     device = make_device(task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, training=True, note=note)
     try:
         trainer = Trainer(task.text(), device, task.settings, Progress())
@@ -40,14 +40,14 @@ def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST
 
 
 def product_rates(gpu: Gpu, extent: Extent) -> dict[str, float]:
-    """FLOP/s of all kinds of products."""
+    """Measure the FLOP/s of all matrix product implementations."""
     trial = Trial(gpu, extent)
     try:
         found = all_gemms(gpu)
-    except Exception:  # which the checks report
+    except Exception:  # reported by the checks
         found = own_gemms(gpu)
     measured = {}
     for name, gemm in found.items():
-        trial.difference(gemm, gemm)  # so that it is compiled
+        trial.difference(gemm, gemm)  # compiles it
         measured[name] = trial.rate(gemm)
     return measured

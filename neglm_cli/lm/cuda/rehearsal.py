@@ -1,4 +1,4 @@
-"""A tiny model on the GPU before the real one, to compile its kernels and check their results."""
+"""Trains a tiny model on the GPU first, to compile the kernels and check their results."""
 
 from dataclasses import replace
 
@@ -17,22 +17,22 @@ TINY = Settings(
     k=3, hidden=5, layers=1, embedding=4, dropout=0.3, init=0.5, init_output=0.5, batch=2, bptt=3, clip=1.0, lr=0.05
 )  # fmt: skip
 WORDS, SCORED = 20, 4
-SLACK = 10  # times the limits of `neglm doctor`: broken kernels are off by more
+SLACK = 10  # times the tolerances of `neglm doctor`: broken kernels are off by more
 
 
 def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, processes: int = 1) -> None:
-    """Raise an error unless the kernels that such a model needs work on this GPU."""
-    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # with kernels of its own
+    """Raise unless the kernels that such a model needs work on this GPU."""
+    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # uses other kernels
     chosen = {name: getattr(settings, name) for name in ("loss", "noise", "optimizer", "adam", "reset_at_eos")}
     task = Task(replace(TINY, batch=batch, **chosen), WORDS, minibatches=1, scored=SCORED)
-    with np.errstate(all="ignore"):  # caused by wrong numbers
+    with np.errstate(all="ignore"):  # caused by wrong results
         if training:
             errors = compare(task, maker(gpu, kernels), by_reference)
         else:
             errors = compare_scores(task, lambda task: _scoring(gpu, kernels, task), by_reference)
     wrong = [what for what, error in errors.items() if not error <= SLACK * LIMITS[what]]
     if wrong:
-        raise NeglmError(f"the GPU gives wrong numbers for a tiny model ({', '.join(wrong)}): see `neglm doctor`")
+        raise NeglmError(f"the GPU gives wrong results for a tiny model ({', '.join(wrong)}): see `neglm doctor`")
 
 
 def _scoring(gpu: Gpu, kernels: Kernels, task: Task) -> Device:

@@ -1,7 +1,7 @@
-"""The losses of negative sampling: a word against k noise words. The mathematics is in `lm.cpu.sampled`.
+"""Negative sampling: losses of a word against k noise words. For the mathematics, see `lm.cpu.sampled`.
 
-A block has some rows that share noise words, or one row with noise words of its own. It loops over the words, some at a
-time: their scores, the gradients of these and, at once, what they add to the gradient of y. No score leaves the block.
+A block has several rows that share noise words, or a single row. It loops over chunks of words: computes their scores,
+the gradients of the scores, and right away their contribution to the gradient of y. No score leaves the block.
 """
 
 from typing import NamedTuple
@@ -15,14 +15,14 @@ from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Floats, Ids, Int, Kernel, Matrix
 from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
 from neglm_cli.lm.scalar import sigmoid
 
-LANES = 32  # threads that compute one score
-PAIRS = 32  # of a row and a word, that a block computes at a time
+LANES = 32  # threads per score
+PAIRS = 32  # of a row and a word that a block computes at a time
 FLOAT_BYTES = 4
-STATIC_BYTES = FLOAT_BYTES * PAIRS * (LANES + 1 + 2)  # of shared memory, besides y and its gradient
+STATIC_BYTES = FLOAT_BYTES * PAIRS * (LANES + 1 + 2)  # of shared memory, without y and its gradient
 
 
 class OutputLayer(NamedTuple):
-    """What words are scored with: s(n, w) = y_n · table_{V + w} + offsets_w."""
+    """The output layer: s(n, w) = y_n · table_{V + w} + offsets_w."""
 
     table: Matrix  # (2V, W)
     offsets: Floats  # (V,)
@@ -31,7 +31,7 @@ class OutputLayer(NamedTuple):
 
 def loss_kernel(block_rows: int, name: str) -> Kernel:
     """Make a kernel whose blocks have `block_rows` rows, and PAIRS / block_rows words at a time."""
-    words_at_once = PAIRS // block_rows
+    chunk_words = PAIRS // block_rows
     pitch = LANES + 1
 
     @kernel(threads=128, tile=(block_rows, 1), name=name)
@@ -64,9 +64,9 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
             shared[d_start + at] = ZERO
         loss = ZERO
         cuda.syncthreads()
-        # noise words, then targets, which are treated as if all rows of the block shared them
-        for first in range(0, k + block_rows, words_at_once):
-            for word in range(thread // LANES, words_at_once, threads // LANES):
+        # Noise words, then targets, which are treated as if shared by all rows of the block.
+        for first in range(0, k + block_rows, chunk_words):
+            for word in range(thread // LANES, chunk_words, threads // LANES):
                 i = first + word
                 lane = thread % LANES
                 if i < k + block_rows and (i < k or i - k < count):
@@ -77,10 +77,10 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
                         if i < k or i - k == row:
                             for column in range(lane, width, LANES):
                                 total += shared[row * width + column] * table[table_row, column]
-                        parts[row * words_at_once + word, lane] = total
+                        parts[row * chunk_words + word, lane] = total
             cuda.syncthreads()
             if thread < PAIRS:
-                row, i = thread // words_at_once, first + thread % words_at_once
+                row, i = thread // chunk_words, first + thread % chunk_words
                 gradients[thread] = ZERO
                 if row < count and (i < k or i - k == row):
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + row
@@ -92,7 +92,7 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
                     gradients[thread] = gradient
                     factors[2 * capacity + (top + row) * k + i if i < k else occurrence] = gradient
             cuda.syncthreads()
-            for word in range(words_at_once):
+            for word in range(chunk_words):
                 i = first + word
                 if i < k or i - k < count:
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + i - k
@@ -100,7 +100,7 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
                     for column in range(thread, width, threads):
                         value = table[table_row, column]
                         for row in range(block_rows):
-                            shared[d_start + row * width + column] += gradients[row * words_at_once + word] * value
+                            shared[d_start + row * width + column] += gradients[row * chunk_words + word] * value
             cuda.syncthreads()
         for at in range(thread, count * width, threads):
             d_y[top + at // width, at % width] = shared[d_start + at]
@@ -109,8 +109,8 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
         cuda.syncthreads()
         if thread < count:
             total = ZERO
-            for word in range(words_at_once):
-                total += pair_losses[thread * words_at_once + word]
+            for word in range(chunk_words):
+                total += pair_losses[thread * chunk_words + word]
             losses[top + thread] = total
 
     return sampled_loss
@@ -121,13 +121,13 @@ shared_loss = loss_kernel(4, "shared_loss")
 
 
 def kernel_for(shared: bool, width: int) -> tuple[Kernel, int]:
-    """The kernel with the most rows in a block that fit its shared memory, and the bytes they take.
+    """Return the kernel with the most rows per block that fit in shared memory, and their bytes.
 
-    shared: whether rows share noise words; then either kernel is correct.
+    shared: True if rows share noise words; then either kernel is correct.
     """
     for loss in (shared_loss, token_loss) if shared else (token_loss,):
         size = 2 * loss.tile[0] * width * FLOAT_BYTES
         if size + STATIC_BYTES <= SHARED_BYTES:
             return loss, size
     most = (SHARED_BYTES - STATIC_BYTES) // (2 * FLOAT_BYTES) - 1
-    raise NeglmError(f"--hidden {width - 1} is more than fits on a GPU with this loss ({most:,}): use --device cpu")
+    raise NeglmError(f"--hidden {width - 1} exceeds the maximum of this loss on GPUs ({most:,}); use --device cpu")

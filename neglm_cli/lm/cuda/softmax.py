@@ -1,7 +1,7 @@
-"""Scores of all words of the vocabulary. The mathematics is in `lm.cpu.softmax`.
+"""Scores of the whole vocabulary. For the mathematics, see `lm.cpu.softmax`.
 
-Words come in blocks: a product computes the scores of a block for all rows, (rows, words of a block), and these kernels
-process them, with a block of threads for each row. So no array grows with rows times vocabulary.
+Words are processed in blocks: a product computes the scores of a block for all rows, (rows, words), and these kernels
+process them, with one thread block per row. So no array grows with rows times vocabulary.
 """
 
 import math
@@ -18,7 +18,7 @@ LOWEST = np.float32(-3e38)  # below all scores
 
 
 class NormalizerBuffers(NamedTuple):
-    """Of each row: Z = sums · exp(highest)."""
+    """Running sums of each row's Z = sums · exp(highest)."""
 
     highest: Floats
     sums: Doubles
@@ -26,7 +26,7 @@ class NormalizerBuffers(NamedTuple):
 
 
 class WordBlock(NamedTuple):
-    """Words whose scores are computed at once."""
+    """A range of words, scored at once."""
 
     first: Int
     size: Int
@@ -36,7 +36,8 @@ class WordBlock(NamedTuple):
 def log_normalizers(
     scores: Matrix, offsets: Floats, words: Bits, normalizers: NormalizerBuffers, block: WordBlock
 ) -> None:
-    """Add offsets to the scores of a block of words, and the block to the normalizers, which start with the first."""
+    """Add offsets to the scores of a block of words, and add the block to the normalizers; the first block resets
+    them."""
     highest, sums, target_scores = normalizers
     first, count = block
     tops = cuda.shared.array(THREADS, float32)
@@ -81,9 +82,9 @@ def softmax_gradients(
     scores: Matrix, offsets: Floats, words: Bits, normalizers: NormalizerBuffers, losses: Floats, block: WordBlock,
     with_offsets: Int, scale: Float,
 ) -> None:  # fmt: skip
-    """Turn the scores of a block of words into gradients; the first block also writes each row's loss.
+    """Replace the scores of a block of words by gradients. The first block also writes each row's loss.
 
-    with_offsets: whether scores include them already.
+    with_offsets: 1 if scores already include offsets.
     """
     highest, sums, target_scores = normalizers
     first, count = block

@@ -1,12 +1,12 @@
 """The two tables of word vectors: lookup with dropout, and sparse gradients of the rows that a minibatch touches.
 
-The tables are one array (2V, W): word w has row w as an input, row V + w as an output. The occurrences of words in a
-minibatch are one list, too: inputs from 0, targets from N on, noise words from 2N on, where N is the number of rows of
-the largest minibatch. Every occurrence adds factor · source row to the gradient of its table row; the rows of `source`
-(2N + shared noise words, W) are gradients of the network's input from 0, its output y from N on, and gradients of
-shared noise words from 2N on.
+Both tables are one array (2V, W): word w has row w as an input, row V + w as an output. The occurrences of words in a
+minibatch are one list, too: inputs from 0, targets from N, noise words from 2N, where N is the number of rows of the
+largest minibatch. Every occurrence adds factor · source row to the gradient of its table row. The rows of `source`
+(2N + shared noise words, W) are gradients of the network's input from 0, its output y from N, and gradients of shared
+noise words from 2N.
 
-The gradient of a frequent word is computed by several blocks, CHUNK occurrences by each.
+The gradient of a frequent word is computed by several blocks, CHUNK occurrences each.
 """
 
 from typing import NamedTuple
@@ -39,11 +39,11 @@ ROWS, CHUNKS = range(2)  # of `SparseGradients.counts`
 
 
 class OccurrenceLayout(NamedTuple):
-    """Which occurrences a minibatch has, and where."""
+    """Layout of the list of occurrences."""
 
     total: Int  # occurrences of the largest minibatch
     capacity: Int  # N
-    k: Int  # noise words of a group
+    k: Int  # noise words per group
     group_rows: Int  # rows that share noise words
     shared: Int  # 1 if rows share noise words, else 0
     words: Int  # V
@@ -54,19 +54,19 @@ class Occurrences(NamedTuple):
     """The occurrences of words, int32 (occurrences,) each."""
 
     row: Ids  # of the table; -1 if a shorter minibatch lacks the occurrence
-    rank: Ids  # how many occurrences of the same row were listed before
-    order: Ids  # all occurrences of one row after the other
+    rank: Ids  # number of earlier occurrences of the same row
+    order: Ids  # occurrences sorted by row
 
 
 class RowIndex(NamedTuple):
-    """What is known of each row of the table, int32 (2V,)."""
+    """Counts and slots of all table rows, int32 (2V,)."""
 
-    counts: Ids  # of its occurrences; zeros between minibatches
-    slot: Ids  # its index in `SparseGradients.rows`
+    counts: Ids  # of occurrences; zeros between minibatches
+    slot: Ids  # index in `SparseGradients.rows`
 
 
 class Chunks(NamedTuple):
-    """Where the occurrences of rows, and the chunks of them, start in `Occurrences.order`."""
+    """Starts of the occurrences of each row, and of chunks of them, in `Occurrences.order`."""
 
     row_start: Ids  # of each slot
     slot: Ids  # of each chunk
@@ -74,9 +74,9 @@ class Chunks(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What occurrences add to gradients: factor · source row."""
+    """Terms that occurrences add to gradients: factor · source row."""
 
-    factors: Floats  # (occurrences,); noise words have (N, k) of them, even if they are shared
+    factors: Floats  # (occurrences,); (N, k) for noise words, even if they are shared
     source: Matrix  # (·, W)
 
 
@@ -99,7 +99,7 @@ def list_occurrences(
     batch: BatchArrays, config: StepConfig, alias_table: Bits, layout: OccurrenceLayout, occurrences: Occurrences,
     index: RowIndex, rows: Ids, tally: Ids,
 ) -> None:  # fmt: skip
-    """Draw noise words, and find the distinct rows of all occurrences. tally[0]: how many; 0 before."""
+    """Draw noise words, and find the distinct rows of all occurrences. tally[0]: their number, initially 0."""
     capacity, number = layout.capacity, config.batch * config.steps
     for occurrence in range(cuda.grid(1), layout.total, cuda.gridsize(1)):
         row = np.int64(-1)
@@ -125,8 +125,8 @@ def list_occurrences(
 
 @kernel(threads=SCAN_THREADS)
 def scan_rows(tally: Ids, row_counts: Ids, rows: Ids, counts: Ids, chunks: Chunks) -> None:
-    """Compute where the occurrences of each row and its chunks start, in a single block. row_counts: `RowIndex.counts`;
-    counts: as of `SparseGradients`."""
+    """Compute the starts of each row's occurrences and chunks, in a single block. row_counts: `RowIndex.counts`;
+    counts: `SparseGradients.counts`."""
     occurrence_sums = cuda.shared.array(SCAN_THREADS, int32)
     chunk_sums = cuda.shared.array(SCAN_THREADS, int32)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
@@ -162,7 +162,7 @@ def scan_rows(tally: Ids, row_counts: Ids, rows: Ids, counts: Ids, chunks: Chunk
 
 @kernel(threads=256)
 def order_occurrences(occurrences: Occurrences, index: RowIndex, row_start: Ids, values: Matrix, total: Int) -> None:
-    """Order occurrences by row, and zero the gradients that several chunks add to."""
+    """Sort occurrences by row, and zero the gradients that several chunks add to."""
     for occurrence in range(cuda.grid(1), total, cuda.gridsize(1)):
         row, rank = occurrences.row[occurrence], occurrences.rank[occurrence]
         if row >= 0:
@@ -175,7 +175,7 @@ def order_occurrences(occurrences: Occurrences, index: RowIndex, row_start: Ids,
 
 @kernel(threads=128)
 def lookup(table: Matrix, batch: BatchArrays, config: StepConfig, x: Matrix, width: Int) -> None:
-    """Copy rows of the embedding to the first `width` columns of x, with dropout; a block has one row."""
+    """Copy rows of the embedding to the first `width` columns of x, with dropout; one block per row."""
     row = cuda.blockIdx.x
     word = input_word(batch.words, row)
     for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
@@ -184,7 +184,7 @@ def lookup(table: Matrix, batch: BatchArrays, config: StepConfig, x: Matrix, wid
 
 @kernel(threads=128)
 def carry_states(xh: Matrix, c: Matrix, batch: BatchArrays, config: StepConfig, last_rows: Int, inputs: Int) -> None:
-    """Copy the states after the last minibatch's rows to the first rows, or zeros where the state is reset."""
+    """Copy the final states of the last minibatch to the first rows, or zeros where the state is reset."""
     b = cuda.blockIdx.x
     mask = state_mask(batch, config, b)
     for unit in range(cuda.threadIdx.x, c.shape[1], cuda.blockDim.x):
@@ -224,10 +224,10 @@ def gather_gradients(
 
 
 class TableGradients:
-    """The sparse gradients of both tables in a training, and the launches that compute them."""
+    """The sparse gradients of both tables, and the launches that compute them."""
 
     def __init__(self, gpu: Gpu, shape: Shape, settings: Settings, bias: float) -> None:
-        """bias: what the rows of y end with."""
+        """bias: the last value of the rows of y."""
         self._gpu = gpu
         capacity, width = settings.batch * settings.bptt, table_width(shape)
         sampled, shared = settings.mode != SOFTMAX, settings.mode == SHARED
@@ -250,7 +250,7 @@ class TableGradients:
         self.terms = Terms(factors, gpu.upload(source))
 
     def find_rows(self, batch: BatchArrays, config: StepConfig, alias_table: Array) -> None:
-        """Draw noise words, and find the rows that a minibatch touches, with their occurrences."""
+        """Draw noise words, and find the touched rows with their occurrences."""
         gpu, (rows, counts, values), total = self._gpu, self.gradients, self.layout.total
         blocks = blocks_for(gpu, -(-total // list_occurrences.threads))
         gpu.launch(

@@ -1,4 +1,4 @@
-"""A training step on the GPU: forward, loss, backward, optimizer step. All launches are queued; nothing waits."""
+"""A training step on the GPU: forward, loss, backward, optimizer step. All launches are asynchronous."""
 
 import numpy as np
 
@@ -32,13 +32,13 @@ SUM_BLOCKS = 256
 
 
 class Training:
-    """The arrays of a training, and its step. settings: those of this rank's rows of the batch."""
+    """The arrays of a training run, and its step. settings: for this rank's rows of the batch."""
 
     def __init__(
         self, network: Network, weights: Weights, settings: Settings, alias_table: Array, offsets: Array,
         ranks: Ranks = SINGLE_RANK, whole_batch: int = 0,
     ) -> None:  # fmt: skip
-        """alias_table: of noise words. offsets: see `losses`. whole_batch: rows of all ranks."""
+        """alias_table: for noise words. offsets: see `losses`. whole_batch: rows of all ranks."""
         gpu, shape = network.gpu, network.shape
         self._gpu, self._network, self._shape, self._settings = gpu, network, shape, settings
         self.weights, self._alias_table = weights, alias_table
@@ -60,7 +60,7 @@ class Training:
             self._parallel = DataParallel(ranks, gpu, most, table_width(shape), shape.words)
 
     def step(self, batch: BatchArrays, config: StepConfig, whole: Minibatch) -> None:
-        """Train on one minibatch. batch: this rank's rows of it; whole: those of all ranks."""
+        """Train on one minibatch. batch: this rank's rows; whole: the rows of all ranks."""
         self.forward_and_loss(batch, config, whole)
         self.backward(batch, config)
         sparse = self._tables.gradients
@@ -81,7 +81,7 @@ class Training:
         self._tables.gather(batch, config)
 
     def _reduce(self, parallel: DataParallel, whole: Minibatch) -> SparseGradients:
-        """Sum the gradients of all ranks; returns those of the table."""
+        """Sum the gradients of all ranks. Return the table's."""
         dense = [self.gradients.layers]
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
@@ -91,7 +91,7 @@ class Training:
         return sparse
 
     def optimizer_step(self, config: StepConfig, whole: Minibatch, sparse: SparseGradients) -> None:
-        """Clip gradients by their norm, and update all parameters. If it is NaN or infinite, nothing is updated."""
+        """Clip gradients by norm, and update all parameters. If the norm is NaN or infinite, nothing is updated."""
         gpu, state, dense_size = self._gpu, self.state, self._loss.dense_size
         dense, layers = self._loss.dense_gradients.reshape(-1), self.weights.layers
         gpu.launch(
@@ -119,7 +119,7 @@ class Training:
         )  # fmt: skip
 
     def flush_lazy_updates(self, sparse: SparseGradients, step: int, rate: float) -> None:
-        """Apply the updates that rows have skipped before `step`."""
+        """Apply the updates that rows skipped before `step`."""
         self._gpu.launch(
             optimizer.flush_lazy_updates, blocks_for(self._gpu, self._tables.layout.total),
             moments=self._table_moments(), width=table_width(self._shape),
@@ -127,7 +127,7 @@ class Training:
         )  # fmt: skip
 
     def flush_all_lazy_updates(self, step: int, rate: float) -> None:
-        """Bring all rows up to date, after `step` steps."""
+        """Apply the lazy updates of all rows, after `step` steps."""
         count = 2 * self._shape.words
         rows = self._gpu.upload(np.arange(count, dtype=np.int32))
         counts = self._gpu.upload(np.array([count, 0], np.int32))
@@ -145,7 +145,7 @@ class Training:
         }
 
     def total_loss(self, own: float) -> float:
-        """The loss of all ranks."""
+        """Sum the loss over ranks. own: this rank's."""
         return own if self._parallel is None else self._parallel.sum_of(own)
 
     def _table_moments(self) -> Moments:

@@ -1,4 +1,4 @@
-"""Sums over the rows of a batch: the same bits, however many processes share them."""
+"""Sums over the rows of a batch have the same bits for any number of ranks."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ INPUTS = 7
 
 
 def summed(a: np.ndarray, b: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The product of A (steps, batch, INPUTS), transposed, and B (steps, batch, PANEL)."""
+    """Multiply A (steps, batch, INPUTS), transposed, by B (steps, batch, PANEL)."""
     steps, batch = a.shape[:2]
     c, scratch = np.empty((INPUTS, PANEL), np.float32), np.empty(2 * INPUTS * PANEL, np.float32)
     matmul_transposed(
@@ -28,7 +28,7 @@ def summed(a: np.ndarray, b: np.ndarray, parts: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("batch", [4, 7, 20, 500])
 @pytest.mark.parametrize("processes", [2, 4])
-def test_one_two_and_four_processes_get_the_same_bits(batch: int, processes: int) -> None:
+def test_one_two_and_four_ranks_get_the_same_bits(batch: int, processes: int) -> None:
     random = np.random.default_rng(batch)
     a, b = (random.standard_normal((9, batch, width)).astype(np.float32) for width in (INPUTS, PANEL))
     one = summed(a, b, batch_parts(batch, 0, 1))
@@ -38,7 +38,7 @@ def test_one_two_and_four_processes_get_the_same_bits(batch: int, processes: int
         for rank, (first, last) in enumerate(pairwise(starts))
     ]
     np.testing.assert_array_equal(pairwise_sum(np.array(each)), one)
-    assert (one != summed(a, b, np.array([0, batch]))).any()  # another order has other bits
+    assert (one != summed(a, b, np.array([0, batch]))).any()  # another order gives other bits
 
 
 @given(st.integers(1, 100), st.integers(1, 9))
@@ -54,6 +54,6 @@ def test_every_row_has_a_part(batch: int, processes: int) -> None:
 
 @given(st.integers(1, 20))
 def test_pairs_of_pairs(count: int) -> None:
-    """Of 1, 10, 100, … each is there once."""
+    """The digits of a sum of 1, 10, 100, … show that each part counts once."""
     powers = np.array([10.0**i for i in range(count)])
     assert pairwise_sum(powers.copy()[:, None])[0] == pytest.approx(powers.sum())

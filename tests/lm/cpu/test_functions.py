@@ -56,11 +56,11 @@ def test_softplus() -> None:
     np.testing.assert_array_equal(found[NUMBERS > 20], NUMBERS[NUMBERS > 20])
 
 
-@pytest.mark.parametrize("place", range(5))
-def test_what_is_not_a_number_stays_none(place: int) -> None:
-    """NaN, in any lane of a vector of ordinary values."""
+@pytest.mark.parametrize("lane", range(5))
+def test_nan_stays_nan(lane: int) -> None:
+    """In any lane of a vector of ordinary values."""
     numbers = np.linspace(-3, 3, 37).astype(np.float32)
-    numbers[place::5] = np.nan
+    numbers[lane::5] = np.nan
     for found in (exp(numbers), *sigmoid_and_softplus(numbers)):
         np.testing.assert_array_equal(np.isnan(found), np.isnan(numbers))
 

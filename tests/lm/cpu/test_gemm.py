@@ -1,6 +1,6 @@
 """Matrix products in all the memory layouts that the kernels use.
 
-Values are small integers, so that sums are exact in any order. A and B are surrounded by NaN, and C by a mark: nothing
+Values are small integers, so that sums are exact in any order. A and B are surrounded by NaN, C by a marker: nothing
 else may be read or written.
 """
 
@@ -14,7 +14,7 @@ from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.gemm import (
     L1_ROWS,
     L2_VALUES,
-    MOST_ROWS,
+    MAX_ROWS,
     PANEL,
     Columns,
     Extent,
@@ -57,7 +57,7 @@ cases_with_blocks = st.builds(
 
 
 def panel_strides(rows: int, columns: int, packed: bool, gap: int) -> tuple[int, int]:
-    """The strides of rows and of panels."""
+    """Return the strides of rows and of panels."""
     return (PANEL, rows * PANEL + gap) if packed else (columns + gap, PANEL)
 
 
@@ -122,30 +122,30 @@ def check_matmul_transposed(case: Case, processes: int = 1) -> None:
 
 @given(cases_with_blocks)
 @example(Case(1, 1, 1))
-@example(Case(MOST_ROWS + 1, 7, 2, narrow=True, b_packed=False, c_packed=False, blocks=3))
+@example(Case(MAX_ROWS + 1, 7, 2, narrow=True, b_packed=False, c_packed=False, blocks=3))
 def test_matmul(case: Case) -> None:
     check_matmul(case)
 
 
 @given(cases_with_blocks, st.sampled_from([1, 2, 3, 4]))
 @example(Case(1, 1, 1), 1)
-@example(Case(MOST_ROWS, L1_ROWS, 1), 4)
-@example(Case(MOST_ROWS + 1, L1_ROWS + 1, 2, narrow=True, b_packed=False, c_packed=False), 4)
+@example(Case(MAX_ROWS, L1_ROWS, 1), 4)
+@example(Case(MAX_ROWS + 1, L1_ROWS + 1, 2, narrow=True, b_packed=False, c_packed=False), 4)
 @example(Case(3, 5, 1, blocks=L1_ROWS // 5 + 1), 4)
 def test_matmul_transposed(case: Case, processes: int) -> None:
     check_matmul_transposed(case, processes)
 
 
-def test_more_rows_than_stay_in_a_cache() -> None:
+def test_more_rows_than_fit_in_a_cache() -> None:
     """Rows are processed in several blocks, the last of which is partial."""
-    case = Case(2 * MOST_ROWS + 3, L2_VALUES // MOST_ROWS, 2, gap=1)
+    case = Case(2 * MAX_ROWS + 3, L2_VALUES // MAX_ROWS, 2, gap=1)
     check_matmul(case)
     check_matmul(replace(case, accumulate=True))
 
 
 def test_every_number_of_rows() -> None:
-    """All tile sizes occur, one after the other."""
-    for rows in range(1, 3 * MOST_ROWS + 1):
+    """All tile sizes occur."""
+    for rows in range(1, 3 * MAX_ROWS + 1):
         check_matmul(Case(rows, 5, 1, gap=2))
         check_matmul_transposed(Case(rows, 5, 1, gap=2))
 

@@ -20,7 +20,7 @@ def drawn(positions: np.ndarray, k: int, alpha: float = 1.0, key: np.uint64 = KE
 
 
 @pytest.mark.parametrize("alpha", [0.75, 1.0])
-def test_words_come_as_often_as_told(alpha: float) -> None:
+def test_words_follow_the_distribution(alpha: float) -> None:
     """Overall, for each of the k draws, and at large positions."""
     expected = probabilities(COUNTS, alpha)
     near, far = drawn(np.arange(20_000), 10, alpha), drawn(np.arange(20_000) + 2**40, 10, alpha)
@@ -54,7 +54,7 @@ def test_other_positions_and_keys_give_other_words() -> None:
     assert not (drawn(np.arange(100), 20, key=np.uint64(78)) == words).all(axis=1).any()
 
 
-def test_only_rows_that_are_named() -> None:
+def test_only_the_given_rows_are_written() -> None:
     words = np.full((10, 4), -1, np.int32)
     table = alias_table(probabilities(COUNTS, 1.0))
     draw_noise(table, KEY, np.arange(10, dtype=np.uint64), words, 3, 6)

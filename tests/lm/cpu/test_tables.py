@@ -62,7 +62,7 @@ def test_threads_have_words_of_all_frequencies(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("parts", [1, 2, 4])
-def test_gradients_of_a_word_are_added_up(threads: int, parts: int) -> None:
+def test_gradients_of_a_word_are_summed(threads: int, parts: int) -> None:
     """A second run in the same arrays, with other factors, keeps nothing of the first."""
     occurrences, rows, width = 300, 50, 32
     random = np.random.default_rng(threads)
@@ -109,7 +109,7 @@ def mask(rows: int, units: int, first: int = 0, key: np.uint64 = KEY) -> np.ndar
 
 
 @pytest.mark.parametrize("units", [1, 4, 7, 300])
-def test_units_are_dropped_as_often_as_told(units: int) -> None:
+def test_units_are_dropped_with_the_given_probability(units: int) -> None:
     """Per unit, per row and overall; the remaining units are scaled up."""
     rows = 20_000
     found = mask(rows, units)
@@ -121,7 +121,7 @@ def test_units_are_dropped_as_often_as_told(units: int) -> None:
     assert found.mean() == pytest.approx(1, abs=6 * np.sqrt(rate / (1 - rate) / found.size))
 
 
-def test_units_are_dropped_one_by_one() -> None:
+def test_units_are_dropped_independently() -> None:
     """Units that share a draw are uncorrelated, and so are neighboring rows."""
     left = mask(20_000, 12) > 0
     among_units = np.corrcoef(left.T)
@@ -149,14 +149,14 @@ def test_other_positions_and_keys_give_other_masks() -> None:
         assert agreeing == pytest.approx(DROPPED**2 + (1 - DROPPED) ** 2, abs=0.08)
 
 
-def test_nothing_is_dropped() -> None:
+def test_no_dropout() -> None:
     source = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
     np.testing.assert_array_equal(dropped_from(source, np.arange(5, dtype=np.uint64), threshold=0), source)
 
 
 @pytest.mark.parametrize("threshold", [0, THRESHOLD])
 @pytest.mark.parametrize("units", [5, 8])
-def test_other_rows_and_units_stay(units: int, threshold: int) -> None:
+def test_other_rows_and_units_are_unchanged(units: int, threshold: int) -> None:
     source = np.ones((6, 16), np.float32)
     target = np.full((6, 16), -1, np.float32)
     dropout(source, target, units, Dropout(np.arange(6, dtype=np.uint64), KEY, threshold), 2, 4)

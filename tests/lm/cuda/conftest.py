@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module", autouse=True)
 def on_one_core() -> Iterator[None]:
-    """Before all other fixtures, some of which start a simulator, too."""
+    """Pin tests to one core, before other fixtures start a simulator."""
     with one_core():
         yield
 
 
 @pytest.fixture(scope="session")
 def gpu() -> "Gpu":
-    from tests.lm.cuda.executors import make_gpu  # not before it is known whether it is to be a real one
+    from tests.lm.cuda.executors import make_gpu  # after the simulator was enabled or not
 
     return make_gpu()

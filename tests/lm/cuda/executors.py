@@ -1,4 +1,4 @@
-"""Substitutes for a GPU where there is none."""
+"""Substitutes for a GPU."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,12 +13,12 @@ SMALL_GEMMS = gemm_kernels(8, 2, 4, "small_gemm")
 SMALL_STEPS = lstm.StepKernels(
     lstm.step_forward_kernel(4, 2, 4, "small_step_forward"), lstm.step_backward_kernel(4, 2, 4, "small_step_backward")
 )
-THREADS = 8  # of kernels that work with any number
+THREADS = 8  # of kernels that support any block size
 SAMPLED = (token_loss, shared_loss)
 
 
 class TurnTakingGpu(SimulatedGpu):
-    """Numba's simulator with few threads, and with another schedule."""
+    """Numba's simulator with few threads and a random schedule."""
 
     def __init__(self) -> None:
         from tests.lm.cuda.turns import take_turns
@@ -35,5 +35,5 @@ class TurnTakingGpu(SimulatedGpu):
 
 
 def make_gpu() -> Gpu:
-    """The simulator, or with `pytest --gpu` the first GPU of this machine."""
+    """Return the simulator or, with `pytest --gpu`, the first GPU of this machine."""
     return TurnTakingGpu() if IS_SIMULATED else Gpu()

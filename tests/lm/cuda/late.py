@@ -1,7 +1,7 @@
 """A simulated GPU with the latest schedule that CUDA allows: a stream runs only when the host or another stream waits
-for it. A buffer that is overwritten before queued work has read it gives wrong numbers.
+for it. A buffer that is overwritten before queued work reads it causes wrong results.
 
-`Gpu` itself is the real one, with its streams, events and copies; only the simulator beneath it is replaced.
+`Gpu` itself is the real one, with its streams, events and copies; only the simulator below it is replaced.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 from neglm_cli.lm.cuda import gpu
 from tests.lm.cuda.executors import TurnTakingGpu
 
-GARBAGE = 97  # in memory that has only been allocated
+GARBAGE = 97  # value of uninitialized memory
 
 
 class Stream:
-    """Operations in order, run as late as possible, or (`eager`) as soon as they are queued."""
+    """Operations run in order, as late as possible or, if `eager`, as soon as they are queued."""
 
     def __init__(self, eager: bool = False) -> None:
         self._eager = eager
@@ -53,7 +53,8 @@ class Event:
 
 
 class LateArray(FakeCUDAArray):
-    """Copies are queued on the stream that they name; the default stream, which no other waits for, is an error."""
+    """An array whose copies are queued on the named stream; using the default stream, which nothing waits for, is an
+    error."""
 
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
@@ -87,7 +88,7 @@ class LateKernel:
 
 
 class LateGpu(TurnTakingGpu):
-    """One of its streams is late, or both."""
+    """A GPU with one late stream, or two."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, late_copies: bool) -> None:
         monkeypatch.setattr(gpu.cuda, "event", Event)

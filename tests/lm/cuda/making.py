@@ -1,4 +1,4 @@
-"""Minibatches as kernels get them."""
+"""Minibatches in the layout of kernels."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ NOISE_KEY, NOISE_POSITION = np.uint64(77), np.uint64(9)
 
 
 def positions(batch: int, steps: int) -> np.ndarray:
-    """uint64 (B, T): positions of targets in the corpus."""
+    """Return the positions of targets in the corpus, uint64 (B, T)."""
     return (FIRST_POSITION + STRIDE * np.arange(batch)[:, None] + np.arange(steps)).astype(np.uint64)
 
 
@@ -23,7 +23,7 @@ def header(layers: int = 1) -> np.ndarray:
 
 
 def packed(inputs: np.ndarray, targets: np.ndarray, capacity: int = 0) -> np.ndarray:
-    """(B, T) words as in `BatchArrays`; after them, values that nothing may read."""
+    """Return (B, T) words as in `BatchArrays`, followed by values that must not be read."""
     words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << np.uint64(32))
     return np.concatenate([words.reshape(-1), np.full(max(0, capacity - words.size), 2**63, np.uint64)])
 
@@ -33,5 +33,5 @@ def batch_arrays(gpu: Gpu, inputs: np.ndarray, targets: np.ndarray, capacity: in
 
 
 def by_rows(array: np.ndarray) -> np.ndarray:
-    """(B, T, ·) as rows (t·B + b, ·)."""
+    """Reshape (B, T, ·) to rows (t·B + b, ·)."""
     return array.swapaxes(0, 1).reshape(-1, *array.shape[2:])

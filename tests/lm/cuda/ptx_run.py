@@ -1,10 +1,10 @@
-"""The compiled code of all kernels, run without a GPU by ptxsim: training and scoring against the reference.
+"""Runs the compiled code of all kernels without a GPU, in ptxsim: training and scoring against the reference.
 
     python -m tests.lm.cuda.ptx_run DIRECTORY [CASE ...]
 
-DIRECTORY has ptxsim.py. Each case runs under three schedules, as each finds errors that the others hide: all threads in
+DIRECTORY contains ptxsim.py. Each case runs under three schedules, which find different errors: all threads in
 lockstep, block by block, and one random warp at a time. Races in shared memory, accesses out of bounds and barriers
-that not all threads reach are errors. It takes about half an hour.
+not reached by all threads are errors. It takes about half an hour.
 """
 
 import sys
@@ -36,7 +36,7 @@ RUNNING, AT_BARRIER, EXITED = 0, 1, 3  # states of a thread in ptxsim
 
 @dataclass(frozen=True)
 class Case:
-    """blocks: that run at once; with 0, each step is a launch. multiprocessors: with one, tiles are large."""
+    """blocks: resident ones; with 0, each step is a launch. multiprocessors: with one, tiles are large."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     blocks: int = 4
@@ -57,9 +57,9 @@ CASES = {
 
 
 def hasty(simulator: Any) -> Any:
-    """A simulator whose blocks leave a barrier as soon as their own threads have arrived.
+    """Return a simulator whose blocks leave a barrier as soon as their own threads have arrived.
 
-    ptxsim holds every block until all of them are at a barrier, which hides a missing synchronization of blocks."""
+    ptxsim holds blocks until all of them are at a barrier, which hides missing synchronization between blocks."""
 
     class Hasty(simulator.Sim):  # type: ignore[misc]
         def decode0(self, op: str, ops: list[str], text: str) -> tuple[Any, bool]:
@@ -79,7 +79,7 @@ def hasty(simulator: Any) -> Any:
 
 
 class First(np.random.Generator):
-    """Chooses the first thread where ptxsim draws one: each block runs as far as it can before the next starts."""
+    """A generator that always chooses the first thread: each block runs as far as possible before the next one."""
 
     def choice(self, lanes: Any) -> Any:  # type: ignore[override]
         return lanes[0]
@@ -91,7 +91,7 @@ class Done:
 
 
 class PtxGpu:
-    """A substitute for `Gpu`; arrays are NumPy's."""
+    """A substitute for `Gpu` with NumPy arrays."""
 
     def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
         self._simulator, self._case, self._schedule = simulator, case, schedule
@@ -136,7 +136,7 @@ class PtxGpu:
 
 
 def flattened(values: Iterable[Any], types: Iterable[Any]) -> Iterator[Any]:
-    """Arrays, and scalars of their types, in the order of the compiled kernel's parameters."""
+    """Yield arrays and typed scalars in the order of the compiled kernel's parameters."""
     for value, of in zip(values, types, strict=True):
         if isinstance(value, tuple):
             yield from flattened(value, of.types)
@@ -154,7 +154,7 @@ def code_of(kernel: Kernel) -> str:
 
 
 def run(gpu: Any, settings: Settings) -> tuple[float, float, float]:
-    """The largest errors: of losses and norms, relative to them; of parameters; of scores."""
+    """Return the largest errors: relative, of losses and norms; of parameters; of scores."""
     trained = CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu)
     trained.prepare_training()
     expected, relative = ReferenceTraining(settings, WORDS), 0.0
@@ -182,7 +182,7 @@ def main(directory: str, *names: str) -> int:
     runs: Counter[str] = Counter()
     for name in names or CASES:
         for schedule, options in SCHEDULES.items():
-            case, begun = CASES[name], time.perf_counter()
+            case, start = CASES[name], time.perf_counter()
             gpu = PtxGpu(ptxsim, case, options)
             try:
                 errors = run(gpu, replace(TINY, **case.changes))
@@ -192,7 +192,7 @@ def main(directory: str, *names: str) -> int:
                 found, bad = str(error), True
             failed |= bad
             runs += gpu.runs
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             print(f"{name:48}{schedule:10}{found}  {seconds:.0f} s{'  WRONG' if bad else ''}", flush=True)
     if not names:
         missing = set(KERNELS) - set(runs)

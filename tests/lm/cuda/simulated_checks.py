@@ -1,6 +1,6 @@
-"""The checks of `neglm doctor` on Numba's simulator, at small sizes: prints the results as JSON.
+"""Runs the checks of `neglm doctor` on Numba's simulator, at small sizes, and prints the results as JSON.
 
-Run by test_checks.py with NUMBA_ENABLE_CUDASIM=1, in the first process of Numba's that is told so.
+Run by test_checks.py in a process of its own, with NUMBA_ENABLE_CUDASIM=1.
 """
 
 import json
@@ -18,7 +18,7 @@ REAL = set(KERNELS)
 from tests.lm.cuda.executors import SMALL_GEMMS  # noqa: E402
 from tests.lm.cuda.turns import take_turns  # noqa: E402
 
-for name in set(KERNELS) - REAL:  # those of the simulator are not for GPUs
+for name in set(KERNELS) - REAL:  # variants for the simulator
     del KERNELS[name]
 
 SETTINGS = Settings(k=2, hidden=3, layers=1, embedding=2, dropout=0.3, init=0.5, init_output=0.5, batch=1, bptt=2)
@@ -37,7 +37,7 @@ class AddsNothing:
 
 
 class TooLarge:
-    """By a hundredth, in one form."""
+    """A product that is 1% too large, in one form."""
 
     def __init__(self, gpu: SimulatedGpu, good: Gemm) -> None:
         self._gpu, self._good = gpu, good
@@ -49,7 +49,7 @@ class TooLarge:
 
 
 def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
-    """Checks that should find something."""
+    """Return checks that should fail."""
     adds_nothing = AddsNothing(good)
     too_large = checks.maker(gpu, checks.Kernels(TooLarge(gpu, good)))
     gpu.kernels_run.discard("gather_gradients")
@@ -63,7 +63,7 @@ def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
 def main() -> None:
     take_turns()
     network.LARGE_BATCH = SIZES.large_batch
-    losses.SCORES = 2 * 4  # softmax has a few words at a time
+    losses.SCORES = 2 * 4  # a few words at a time for the softmax
     choice.REPEATS = 1
     del VARIANTS["neglm, Adagrad"]
     gpu = SimulatedGpu()

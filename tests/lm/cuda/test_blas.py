@@ -1,6 +1,6 @@
-"""cuBLAS gets the right calls, and is used only if its products are right.
+"""cuBLAS is called correctly, and used only if its products are correct.
 
-A substitute computes what NVIDIA's documentation says of cublasSgemmStridedBatched, on NumPy's memory:
+A substitute implements NVIDIA's documentation of cublasSgemmStridedBatched in NumPy:
 C = α·op(A)·op(B) + β·C, with column-major matrices whose columns start `ld` values apart.
 """
 
@@ -20,7 +20,7 @@ from tests.lm.cuda.test_gemm import FORMS, SHAPES, Case
 
 
 class HostGpu:
-    """Arrays are NumPy's."""
+    """A GPU with NumPy arrays."""
 
     stream_handle = 42
 
@@ -36,19 +36,19 @@ class HostGpu:
         return array.ctypes.data
 
 
-def numbers(address: int, count: int) -> np.ndarray:
+def floats_at(address: int, count: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
 
 
 def by_columns(address: int, rows: int, columns: int, ld: int) -> np.ndarray:
-    """A view."""
+    """Return a view of a column-major matrix."""
     assert ld >= rows
-    memory = numbers(address, ld * (columns - 1) + rows)
+    memory = floats_at(address, ld * (columns - 1) + rows)
     return np.lib.stride_tricks.as_strided(memory, (rows, columns), (4, 4 * ld))
 
 
 class StandIn:
-    """The module nvmath.bindings.cublas, as far as it is used."""
+    """The part of nvmath.bindings.cublas that is used."""
 
     def __init__(self) -> None:
         self.stream = 0
@@ -66,7 +66,7 @@ class StandIn:
     ) -> None:  # fmt: skip
         assert handle == 7
         assert {transa, transb} <= {NOT_TRANSPOSED, TRANSPOSED} == {0, 1}
-        one, old = (float(numbers(address, 1)[0]) for address in (alpha, beta))
+        one, old = (float(floats_at(address, 1)[0]) for address in (alpha, beta))
         for i in range(batch_count):
             first, second, result = a + 4 * i * stride_a, b + 4 * i * stride_b, c + 4 * i * stride_c
             op_a = by_columns(first, k, m, lda).T if transa else by_columns(first, m, k, lda)
@@ -89,7 +89,7 @@ def test_groups_and_sums(form: str) -> None:
     Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, StandIn()), accumulate=True)
 
 
-def test_its_work_is_in_order_with_ours() -> None:
+def test_it_uses_our_stream() -> None:
     gpu: Any = HostGpu()
     module = StandIn()
     Cublas(gpu, module)
@@ -97,7 +97,7 @@ def test_its_work_is_in_order_with_ours() -> None:
 
 
 class Exact(TiledGemm):
-    """Products by NumPy, on the simulator's arrays; `wrong` is added to them."""
+    """NumPy products of the simulator's arrays, plus `wrong`."""
 
     def __init__(self, gpu: Any, wrong: float = 0.0) -> None:
         super().__init__(gpu)
@@ -113,7 +113,7 @@ class Exact(TiledGemm):
 
 @pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be installed")
 class TestChoice:
-    """Between our kernels and a cuBLAS that works, fails, is wrong or slow."""
+    """The choice between our kernels and a cuBLAS that works, fails, is wrong or slow."""
 
     def chosen(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, faster: bool = True) -> tuple[Any, list[str]]:
         notes: list[str] = []
@@ -126,11 +126,11 @@ class TestChoice:
         chosen, notes = self.chosen(monkeypatch, lambda gpu: None)
         assert (type(chosen), notes) == (TiledGemm, [])
 
-    def test_right_and_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_correct_and_faster(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, Exact)
         assert (type(chosen), notes) == (Exact, [])
 
-    def test_right_but_slower(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_correct_but_slower(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, Exact, faster=False)
         assert (type(chosen), notes) == (TiledGemm, [])
 
@@ -146,10 +146,10 @@ class TestChoice:
 
         chosen, (note,) = self.chosen(monkeypatch, broken)
         assert type(chosen) is TiledGemm
-        assert note == "cuBLAS does not work and is not used: OSError: libcublas.so.13: cannot open shared object file"
+        assert note == "not using cuBLAS, which does not work: OSError: libcublas.so.13: cannot open shared object file"
 
 
-def test_without_the_binding_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nvmath.bindings", None)
     gpu: Any = HostGpu()
     assert cublas_of(gpu) is None

@@ -1,4 +1,4 @@
-"""The checks of a GPU, run on Numba's simulator: in a process of its own, because Numba asks for it once only."""
+"""The checks of a GPU, run on Numba's simulator in a separate process, because Numba reads the setting only once."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def simulated() -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_all_are_good(simulated: dict[str, Any]) -> None:
+def test_all_checks_pass(simulated: dict[str, Any]) -> None:
     names = [check["name"] for check in simulated["checks"]]
     assert [check for check in simulated["checks"] if not check["good"]] == []
     assert len(set(names)) == len(names) == 18
@@ -31,7 +31,7 @@ def test_every_kernel_is_run(simulated: dict[str, Any]) -> None:
     assert {"forward", "step_backward", "gemm_tn_128", "flush_lazy_updates"} <= set(simulated["kernels"])
 
 
-def test_what_is_broken_is_found_out(simulated: dict[str, Any]) -> None:
+def test_broken_kernels_are_detected(simulated: dict[str, Any]) -> None:
     assert {check["name"]: check["good"] for check in simulated["broken"]} == {
         "a product that adds nothing": False,
         "a product that is a little too large": False,

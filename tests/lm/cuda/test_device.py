@@ -17,12 +17,12 @@ from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
 from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
 from tests.lm.test_device import VARIANTS, WORDS, compare
 
-TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second for a minibatch
+TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch
 LENGTHS = (None, 2, None)
 QUICK = ["neglm", "neglm-b", "softmax", "shared by a batch", "reset", "exact adam", "one row"]
 
 
-def slow_but(quick: list[str], names: Iterable[str]) -> list[Any]:
+def slow_except(quick: list[str], names: Iterable[str]) -> list[Any]:
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow_gpu) for name in names]
 
 
@@ -35,32 +35,32 @@ def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
     return made
 
 
-@pytest.mark.parametrize("variant", slow_but(QUICK, VARIANTS))
-def test_trains_and_scores_as_the_reference(gpu: Gpu, variant: str) -> None:
+@pytest.mark.parametrize("variant", slow_except(QUICK, VARIANTS))
+def test_matches_the_reference(gpu: Gpu, variant: str) -> None:
     settings = replace(TINY, **VARIANTS[variant])
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
 
-class Crowded(TurnTakingGpu):
-    """Cannot run cooperative kernels, so that each time step is a launch."""
+class NonCooperativeGpu(TurnTakingGpu):
+    """A GPU that cannot run cooperative kernels, so that each time step is a launch."""
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         return 0
 
 
-@pytest.mark.skipif(not IS_SIMULATED, reason="the GPU itself says how many blocks it runs at once")
-@pytest.mark.parametrize("variant", slow_but(["reset"], ["reset", "neglm"]))
+@pytest.mark.skipif(not IS_SIMULATED, reason="a GPU determines the number of resident blocks")
+@pytest.mark.parametrize("variant", slow_except(["reset"], ["reset", "neglm"]))
 def test_a_launch_for_each_step(variant: str) -> None:
     settings = replace(TINY, **VARIANTS[variant])
-    gpu = Crowded()
+    gpu = NonCooperativeGpu()
     compare(settings, on_gpu(gpu, settings), LENGTHS)
     assert {"small_step_forward", "small_step_backward"} <= set(gpu.launched)
     assert not {"forward", "backward"} & set(gpu.launched)
 
 
-@pytest.mark.parametrize("variant", slow_but(["softmax"], ["softmax", "nce"]))
+@pytest.mark.parametrize("variant", slow_except(["softmax"], ["softmax", "nce"]))
 def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 300)  # that are held at once
+    monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 300)
     settings = replace(TINY, **VARIANTS[variant])
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
@@ -70,7 +70,7 @@ def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.Mon
     [({}, 21), ({"noise": "step"}, 22), ({"layers": 1}, 15), ({"optimizer": "adam", "adam": "exact"}, 22)],
 )
 def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
-    """A launch costs the host as much time as hundreds of words cost the GPU."""
+    """A launch takes the host as long as hundreds of words take the GPU."""
     settings = replace(TINY, **changes)  # type: ignore[arg-type]
     trained = on_gpu(gpu, settings)
     trained.train(minibatch(settings, WORDS, 0)).result()
@@ -79,9 +79,9 @@ def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches:
     assert gpu.launches - before == launches
 
 
-@pytest.mark.parametrize("variant", slow_but(["exact adam"], ["exact adam", "neglm", "adagrad", "adam, softmax"]))
+@pytest.mark.parametrize("variant", slow_except(["exact adam"], ["exact adam", "neglm", "adagrad", "adam, softmax"]))
 def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
-    """The result is that of a training that stays on the CPU. Devices change within an epoch, once after a minibatch
+    """The result is that of training on the CPU only. Devices change within an epoch, once after a minibatch
     that is shorter."""
     settings = replace(TINY, **VARIANTS[variant])
 
@@ -108,8 +108,8 @@ def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
         one.close()
 
 
-@pytest.mark.parametrize("loss", slow_but([], LOSSES))
-def test_as_on_the_cpu_after_20_steps(gpu: Gpu, loss: str) -> None:
+@pytest.mark.parametrize("loss", slow_except([], LOSSES))
+def test_matches_the_cpu_after_20_steps(gpu: Gpu, loss: str) -> None:
     settings = replace(TINY, loss=loss)
     trained, expected = on_gpu(gpu, settings), device(settings, WORDS)
     for number in range(20):

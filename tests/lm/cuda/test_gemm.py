@@ -1,6 +1,6 @@
-"""Products of parts of matrices.
+"""Products of submatrices.
 
-Values are small integers, so that sums are exact in any order. NaN surrounds A and B, and a mark surrounds C: nothing
+Values are small integers, so that sums are exact in any order. A and B are surrounded by NaN, C by a marker: nothing
 else may be read or written.
 """
 
@@ -19,7 +19,7 @@ SHAPES = [(1, 1, 1), (5, 3, 7), (9, 17, 4), (8, 8, 8), (16, 7, 13)]  # m, n, k; 
 
 
 class Case:
-    """Groups of A, B and C below each other, with a row of other values between them, and all around."""
+    """Stacked groups of A, B and C, separated and surrounded by other values."""
 
     def __init__(self, form: str, m: int, n: int, k: int, groups: int = 1) -> None:
         random = np.random.default_rng(m * n * k)
@@ -63,12 +63,12 @@ def test_groups_and_sums(gpu: Gpu, form: str) -> None:
 
 @pytest.mark.parametrize("kernels", [SMALL, LARGE])
 @pytest.mark.parametrize("form", FORMS)
-def test_tiles_as_they_are_used(gpu: Gpu, form: str, kernels: GemmKernels) -> None:
+def test_real_tile_sizes(gpu: Gpu, form: str, kernels: GemmKernels) -> None:
     tile = kernels.nn.tile[0]
     Case(form, tile // 2 + 1, tile + 3, 19).check(gpu, TiledGemm(gpu, kernels, kernels), accumulate=False)
 
 
-def test_large_tiles_where_there_are_enough() -> None:
+def test_large_tiles_if_there_are_enough() -> None:
     class Recording:
         multiprocessors = 4
         used: tuple[Kernel, tuple[int, ...]]

@@ -1,4 +1,4 @@
-"""Queued work never finds its input overwritten, however late a GPU runs it."""
+"""Inputs of queued work are not overwritten, however late a GPU runs it."""
 
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
 from tests.lm.cuda.late import LateGpu
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
-pytestmark = pytest.mark.skipif(not IS_SIMULATED, reason="a GPU has a schedule of its own")
+pytestmark = pytest.mark.skipif(not IS_SIMULATED, reason="a GPU has its own schedule")
 
 TINY = replace(SMALL, batch=2, bptt=2, hidden=3, embedding=2, k=2, layers=1, threads=1)
 WORDS = 12
-MINIBATCHES = 6  # more than are staged at once
+MINIBATCHES = 6  # more than staging buffers
 
 
 @pytest.fixture(params=[False, True], ids=["late work", "late work and copies"])
@@ -37,7 +37,7 @@ def test_scoring(device: CudaDevice) -> None:
 
 
 def test_training(device: CudaDevice) -> None:
-    """Results are read when all minibatches have been queued."""
+    """Results are read after all minibatches were queued."""
     device.prepare_training()
     expected = ReferenceTraining(TINY, WORDS)
     batches = [minibatch(TINY, WORDS, number) for number in range(MINIBATCHES)]

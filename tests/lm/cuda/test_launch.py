@@ -1,4 +1,4 @@
-"""Launches name their arguments, and structures keep their fields apart."""
+"""Launches with named arguments and structures."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""One layer, all time steps, against the reference: with a launch for each step, or one for all."""
+"""One layer, all time steps, against the reference: with one launch per step, or one for all."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ END = 3
 INPUTS = 3
 FLOAT_BYTES = 4
 MARK = -7777.0
-OUT_ROW = 2  # where a layer's output begins
+OUT_ROW = 2  # first row of a layer's output
 # rows, steps, units; of the persistent kernels: rows at once, slices of a sum, depth
 SHAPES = [(1, 1, 1, 4, 1, 1), (3, 4, 5, 4, 3, 2), (9, 3, 7, 8, 2, 3), (5, 2, 4, 4, 4, 16), (13, 2, 5, 12, 1, 4)]
 
 
 class Layer:
-    """Arrays of a layer on the GPU, and those of the reference."""
+    """Arrays of a layer on the GPU, and of the reference."""
 
     def __init__(self, gpu: Gpu, shape: tuple[int, ...], dropout: float, end: int) -> None:
         self.gpu, self.end = gpu, end
@@ -73,7 +73,7 @@ class Layer:
         self.gpu.launch(kernel, blocks, step=step, **arguments)
 
     def all_steps(self, kernel: Kernel, step: int, arguments: dict[str, Any], own: int, columns: int) -> None:
-        """columns: sums of each unit."""
+        """columns: sums per unit."""
         inner = 4 * self.units // columns
         sums = self.slices * self.at_once * columns * own
         shared = FLOAT_BYTES * (columns * own * inner + max(self.depth * self.at_once, sums))
@@ -83,7 +83,7 @@ class Layer:
         self.gpu.launch(kernel, Grid(blocks, threads, shared), step=step, tiling=tiling, **arguments)
 
     def check_forward(self) -> None:
-        """Gates, states and output; nothing beside the output is touched."""
+        """Check gates, states and output; nothing next to the output is written."""
         steps = self.activations.steps[0]
         gates = by_rows(np.stack([np.concatenate(step.gates, axis=1) for step in steps], axis=1))
         close(self.gpu.download(self.z), gates)
@@ -99,7 +99,7 @@ class Layer:
         assert (out == MARK).all()
 
     def check_backward(self) -> None:
-        """Gradients of gates, by the products that follow."""
+        """Check gradients of gates through the products that follow."""
         gradient = self.model.like()
         reference.backward(self.model, self.inputs, self.activations, self.d_out, gradient, self.masks, self.state_mask)
         d_z, xh = self.gpu.download(self.z), self.gpu.download(self.xh)[: self.rows]
@@ -117,7 +117,7 @@ def how(request: pytest.FixtureRequest) -> tuple[float, int]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_launch_for_each_step(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
+def test_one_launch_per_step(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
     layer = Layer(gpu, shape, *how)
     for step in range(layer.steps):
         layer.one_step(SMALL_STEPS.forward, step, layer.forward)
@@ -139,7 +139,7 @@ def test_one_launch_for_all_steps(gpu: Gpu, shape: tuple[int, ...], how: tuple[f
 @pytest.mark.parametrize("shape", SHAPES[1:])
 @pytest.mark.parametrize("own", [1, 2, 3])
 def test_units_of_several_blocks(gpu: Gpu, shape: tuple[int, ...], own: int) -> None:
-    """Only the last step of each pass: blocks of the simulator do not synchronize."""
+    """Only the last step of each pass, because the simulator's blocks do not synchronize."""
     layer = Layer(gpu, shape, 0.4, END)
     for step in range(layer.steps - 1):
         layer.one_step(SMALL_STEPS.forward, step, layer.forward)
@@ -151,8 +151,8 @@ def test_units_of_several_blocks(gpu: Gpu, shape: tuple[int, ...], own: int) -> 
     layer.check_backward()
 
 
-def test_steps_as_they_are_used(gpu: Gpu) -> None:
-    """Tiles of the sizes that trainings have, with a little more than one of each."""
+def test_real_tile_sizes(gpu: Gpu) -> None:
+    """Tiles of real sizes, slightly more than one of each."""
     side = lstm.STEP_KERNELS.forward.tile[1]
     layer = Layer(gpu, (lstm.STEP_KERNELS.forward.tile[0] + 2, 2, side + 3, 4, 1, 1), 0.4, END)
     for step in range(layer.steps):

@@ -22,7 +22,7 @@ CLIPS = [0.7, 1e9]
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("dense", [0, 11])
 def test_loss_and_norm(gpu: Gpu, blocks: int, dense: int) -> None:
-    """Twice, as the ticket has to be ready for the next minibatch. Only values of the minibatch count."""
+    """Twice, because the ticket must be reset for the next minibatch. Only values of the minibatch count."""
     random = np.random.default_rng(blocks)
     layers, table, losses = (random.standard_normal(size).astype(np.float32) for size in (67, 13, 9))
     gradients = random.standard_normal((ROWS, WIDTH)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_loss_and_norm(gpu: Gpu, blocks: int, dense: int) -> None:
 
 
 class Table:
-    """A table that the kernels update, beside that of the reference."""
+    """A table updated by the kernels, and one updated by the reference."""
 
     def __init__(self, gpu: Gpu, kind: str, clip: float = math.inf, exact: bool = False) -> None:
         self.gpu, self.kind, self.clip, self.exact, self.step = gpu, kind, clip, exact, 0
@@ -59,7 +59,7 @@ class Table:
         return arrays.Moments(*(array.reshape(-1) for array in (self.p, self.m, self.v)))
 
     def how(self, norm: float) -> dict[str, Any]:
-        """Arguments of both kernels that update parameters."""
+        """Return arguments common to both kernels that update parameters."""
         kind = KINDS[self.kind]
         update = Update(kind, self.step, step_rate(kind, RATE, self.step), min(self.clip, 1e30))
         return {"update": update, "result": self.gpu.upload(np.array([np.nan, norm]))}
@@ -71,7 +71,7 @@ class Table:
         )  # fmt: skip
 
     def update(self, rows: list[int], norm: float | None = None) -> np.ndarray:
-        """Update once, with gradients for some rows; returns the counts of all rows, which were not zero before."""
+        """Update once, with gradients for some rows. Return the counts of all rows, which were nonzero before."""
         gpu = self.gpu
         self.step += 1
         g = np.random.default_rng(self.step).standard_normal((len(rows), WIDTH)).astype(np.float32)
@@ -134,7 +134,7 @@ def test_nothing_is_updated_if_the_norm_is_not_finite(gpu: Gpu, norm: float) -> 
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranges_are_updated_as_rows_are(gpu: Gpu, kind: str, clip: float) -> None:
-    """From the second row to the last but one; gradients are those of these rows alone."""
+    """From the second row to the second last, with gradients of only these rows."""
     table, first, count = Table(gpu, kind, clip), WIDTH, (ROWS - 2) * WIDTH
     for _ in range(3):
         table.step += 1
@@ -152,12 +152,12 @@ def test_ranges_are_updated_as_rows_are(gpu: Gpu, kind: str, clip: float) -> Non
 
 
 def test_exact_adam_flushes_lazy_updates(gpu: Gpu) -> None:
-    """One row in every step, one now and then, one only at first, one from late on; one never."""
+    """Rows touched in every step, now and then, only at first, only late, and never."""
     table = Table(gpu, "adam", exact=True)
     for rows in ([0, 2, 1], [0], [0], [0], [0, 1, 3], [0], [0, 3], [0]):
         table.update(rows)
     before = gpu.download(table.p)
-    for _ in range(2):  # the second time there is nothing left to do
+    for _ in range(2):  # the second call does nothing
         table.flush([3, 0, 2, 1, 4], table.step + 1)
         table.compare()
         assert gpu.download(table.last_update_step).tolist() == [table.step] * 4 + [0, 0]

@@ -10,7 +10,7 @@ from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.checks import Kernels
 from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.probe import trial_is_right
+from neglm_cli.lm.cuda.probe import run_trial
 from neglm_cli.lm.cuda.rehearsal import rehearse
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
@@ -29,7 +29,7 @@ class Wrong(TiledGemm):
 
 
 def test_the_trial(gpu: Gpu) -> None:
-    assert trial_is_right(gpu)
+    assert run_trial(gpu)
 
 
 @pytest.mark.parametrize("variant", ["neglm", "softmax", "shared by a batch", "exact adam"])
@@ -37,7 +37,7 @@ def test_a_rehearsal_passes(gpu: Gpu, variant: str) -> None:
     rehearse(gpu, replace(Settings(), **VARIANTS[variant]), True, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
 
 
-def test_a_rehearsal_has_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rehearsal_uses_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("network", "rehearsal"):
         monkeypatch.setattr(f"neglm_cli.lm.cuda.{module}.LARGE_BATCH", 2)
     gpu.kernels_run.clear()
@@ -47,7 +47,7 @@ def test_a_rehearsal_has_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_rehearsal_finds_wrong_numbers(gpu: Gpu, training: bool) -> None:
+def test_a_rehearsal_detects_wrong_results(gpu: Gpu, training: bool) -> None:
     rehearse(gpu, Settings(), training, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
-    with pytest.raises(NeglmError, match="the GPU gives wrong numbers for a tiny model .*scores"):
+    with pytest.raises(NeglmError, match="the GPU gives wrong results for a tiny model .*scores"):
         rehearse(gpu, Settings(), training, Kernels(Wrong(gpu, *SMALL), SMALL_STEPS))

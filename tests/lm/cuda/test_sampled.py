@@ -1,4 +1,4 @@
-"""Losses of negative sampling and their gradients, with noise words of each row, and with shared ones."""
+"""Losses of negative sampling and their gradients, with separate and shared noise words."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def model_of(table: np.ndarray, width: int) -> reference.Model:
 
 
 def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: int) -> None:
-    """The last column of the table is the bias, that of y is 1; NaN in all other columns must not be read."""
+    """The last column of the table is the bias, that of y is 1; other columns are NaN and must not be read."""
     random = np.random.default_rng(rows * k)
     capacity = rows + 2
     table = np.full((2 * WORDS, width + 3), np.nan, np.float32)
@@ -74,18 +74,18 @@ def check(gpu: Gpu, kernel: Kernel, rows: int, group_rows: int, k: int, width: i
 
 
 @pytest.mark.parametrize("case", TOKEN_CASES)
-def test_noise_words_of_their_own(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+def test_separate_noise_words(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
     check(gpu, sampled.token_loss, *case)
 
 
 @pytest.mark.parametrize("case", SHARED_CASES)
-def test_noise_words_that_rows_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+def test_shared_noise_words(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
     check(gpu, sampled.shared_loss, *case)
 
 
 @pytest.mark.parametrize("case", SHARED_CASES[:2])
-def test_one_row_in_a_block_of_those_that_share(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
-    """As of a model whose rows fill the shared memory."""
+def test_shared_noise_words_with_one_row_per_block(gpu: Gpu, case: tuple[int, int, int, int]) -> None:
+    """As in models whose rows fill the shared memory."""
     check(gpu, sampled.token_loss, *case)
 
 
@@ -95,5 +95,5 @@ def test_rows_that_fit_shared_memory() -> None:
     assert sampled.kernel_for(False, 301) == (sampled.token_loss, 8 * 301)
     sampled.kernel_for(True, 5584)
     for shared in (False, True):
-        with pytest.raises(NeglmError, match=r"--hidden 5584 is more than fits on a GPU with this loss \(5,583\)"):
+        with pytest.raises(NeglmError, match=r"--hidden 5584 exceeds the maximum of this loss on GPUs \(5,583\)"):
             sampled.kernel_for(shared, 5585)

@@ -1,4 +1,4 @@
-"""Scores of all words, a block of words at a time: normalizers, losses and gradients."""
+"""The softmax, in blocks of words: normalizers, losses and gradients."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ SCALE = 0.25
 
 @pytest.mark.parametrize("single_block", [False, True], ids=["block by block", "all at once"])
 @pytest.mark.parametrize(("rows", "words", "at_once"), [(1, 1, 1), (3, 71, 33), (4, 9, 3), (2, 130, 64)])
-def test_as_the_reference(gpu: Gpu, rows: int, words: int, at_once: int, single_block: bool) -> None:
-    """Scores of very different sizes, and the highest not always in the first block."""
+def test_matches_the_reference(gpu: Gpu, rows: int, words: int, at_once: int, single_block: bool) -> None:
+    """With scores of very different magnitudes, the highest not always in the first block."""
     at_once = words if single_block else at_once
     random = np.random.default_rng(rows * words)
     sizes = np.array([[30], [1], [0.1], [5]], np.float32)[:rows]
@@ -46,7 +46,7 @@ def test_as_the_reference(gpu: Gpu, rows: int, words: int, at_once: int, single_
 
     expected = SCALE * (np.exp(every - log_z[:, None]) - np.eye(words)[targets[:, 0]])
     for first, count, block in blocks:
-        if not single_block:  # scores are computed again
+        if not single_block:  # recompute scores
             gpu.write(block, np.pad(scores[:, first : first + count], [(0, 0), (0, 2)], constant_values=1e30))
         gpu.launch(
             softmax.softmax_gradients, rows, scores=block, losses=losses, block=WordBlock(first, count),

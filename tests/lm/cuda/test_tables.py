@@ -1,4 +1,4 @@
-"""Rows of the tables: every occurrence finds its row, and every row the gradients of its occurrences."""
+"""Grouping occurrences by table row, and summing their gradients."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ DROPOUT = 0.3
 
 @dataclass(frozen=True)
 class Case:
-    """A minibatch of `steps` time steps, where the largest has `most_steps`."""
+    """A minibatch of `steps` time steps; the largest has `most_steps`."""
 
     batch: int
     steps: int
@@ -46,7 +46,7 @@ class Case:
         return self.capacity // self.group_rows * K
 
     def noise(self) -> np.ndarray:
-        """(groups, K), from the definition."""
+        """Draw noise words (groups, K), by definition."""
         if self.sharing == "token":
             noise_positions = by_rows(positions(self.batch, self.steps))
         else:
@@ -63,7 +63,7 @@ CASES = [
 
 
 class Found:
-    """What the kernels leave of a minibatch."""
+    """Results of the kernels for a minibatch."""
 
     def __init__(self, gpu: Gpu, case: Case) -> None:
         self.gpu, self.case = gpu, case
@@ -98,7 +98,7 @@ class Found:
         )  # fmt: skip
 
     def expected_rows(self) -> np.ndarray:
-        """Of all occurrences; -1 where there is none."""
+        """Return the row of each occurrence; -1 if the minibatch lacks it."""
         expected = np.full(self.total, -1)
         capacity, number = self.case.capacity, self.case.number
         expected[:number] = by_rows(self.inputs)
@@ -132,15 +132,15 @@ def test_every_row_has_its_occurrences(gpu: Gpu, case: Case) -> None:
     assert list(zip(chunk_slot[:chunks], chunk_start[:chunks], strict=True)) == pieces
 
 
-def test_there_is_a_row_with_several_chunks(gpu: Gpu) -> None:
-    """Else these tests would say less."""
+def test_some_row_has_several_chunks(gpu: Gpu) -> None:
+    """Otherwise these tests would not cover chunks."""
     counts = gpu.download(Found(gpu, CASES[-1]).gradients.counts)
     assert counts[tables.CHUNKS] >= counts[tables.ROWS] + 2
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dropout", [0.0, DROPOUT])
-def test_gradients_of_a_row_are_added_up(gpu: Gpu, case: Case, dropout: float) -> None:
+def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> None:
     it = Found(gpu, case)
     shared = case.sharing != "token"
     random = np.random.default_rng(1)

@@ -1,7 +1,7 @@
 """A schedule for Numba's simulator: the threads of a block take turns, from barrier to barrier, in a random order.
 
-So a missing barrier gives wrong numbers, and the same ones in every run. A barrier that not all threads reach is an
-error. Threads do not poll, so that it takes a tenth of the simulator's own time.
+So a missing barrier gives wrong results, reproducibly. A barrier that not all threads reach is an error. Threads do not
+poll, which takes a tenth of the simulator's time.
 """
 
 import random
@@ -20,7 +20,7 @@ class Turn(simulator.BlockThread):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.line = 0  # of the barrier it has reached
+        self.line = 0  # of the barrier that it has reached
         self._go, self._done = threading.Lock(), threading.Lock()
         self._go.acquire()
         self._done.acquire()
@@ -33,7 +33,7 @@ class Turn(simulator.BlockThread):
         self._done.acquire()
 
     def run(self) -> None:
-        with np.errstate(over="ignore"):  # random bits are products that overflow
+        with np.errstate(over="ignore"):  # hashes overflow
             super().run()
         self.line = END
         self._done.release()
