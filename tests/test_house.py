@@ -15,6 +15,7 @@ PACKAGES = [
     "objective",
     "sgns",
     "lm",
+    "runs",
     "pictures",
     "cli",
 ]  # each may import from the ones before it

@@ -1,4 +1,4 @@
-"""A training as a whole: the model, what it learns from, how far it is; and its files on the way."""
+"""A training run: its texts, settings, device and progress, and its files."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -27,13 +27,13 @@ from neglm_cli.vectors.vectors import Vectors
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
-LOOKED_AT = 1 << 20  # words of a corpus that show whether it belongs to a vocabulary
+LOOKED_AT = 1 << 20  # words of a corpus that are checked against the vocabulary
 TOO_MANY_UNKNOWN = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """What a model is trained and validated on, as words of its vocabulary."""
+    """The training and validation texts, encoded with the vocabulary."""
 
     words: WordIndex
     corpus: EncodedCorpus
@@ -43,7 +43,7 @@ class Texts:
 
 
 class ReadProgress(Protocol):
-    """Told how many words were read since the last call."""
+    """A progress display, advanced by the number of words read since the last call."""
 
     def advance(self, amount: int) -> None: ...
 
@@ -58,6 +58,8 @@ def _unwatched(words: int) -> AbstractContextManager[ReadProgress]:
 
 
 class Job:
+    """State of a training run."""
+
     watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words of a validation
 
     def __init__(
@@ -73,7 +75,7 @@ class Job:
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
     def validate(self) -> float:
-        """The perplexity of the validation text, of which each process scores a segment."""
+        """Return the perplexity of the validation text, of which each rank scores a segment."""
         assert self.texts.valid is not None
         words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
         reader = Reader(self.device.scorer(CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
@@ -96,7 +98,7 @@ class Job:
         self._save(path, STATE, self.device.parameters() | self.device.state())
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:
-        """All wait until it is written: who leaves alone ends the job, and the writing with it."""
+        """Write a file on rank 0. All ranks wait: a rank that exits early aborts the job mid-write."""
         texts, settings, progress = self.texts, self.settings, self.progress
         on_rank0(
             self.ranks,
@@ -108,8 +110,8 @@ def new_device(
     words: WordIndex, settings: Settings, gpu: "Gpu | None" = None, note: Callable[[str], None] = lambda _: None,
     empty: bool = False, vectors: Vectors | None = None, ranks: Ranks = SINGLE_RANK,
 ) -> Device:  # fmt: skip
-    """A device with a model that knows nothing yet, but for `vectors` of words as inputs; an `empty` one is all zeros,
-    and takes no memory for words that are not used."""
+    """Return a device with an initialized model. vectors: initial values of the embedding, for the words they have.
+    empty: all zeros, without memory for rows that are not used."""
     shape = Shape(len(words), settings.embedding, settings.hidden, settings.layers)
     bias = first_bias(settings.loss, len(words)) if settings.bias_init is None else settings.bias_init
     sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
@@ -123,7 +125,7 @@ def new_device(
 
 
 def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
-    """Refuse a text that the vocabulary was not made for."""
+    """Raise if most words of a text are not in the vocabulary."""
     ids = corpus.cursor(0).take(LOOKED_AT)
     real = ids[ids != words.id(END_OF_LINE)]
     unknown = float((real == words.id(UNKNOWN)).mean()) if len(real) else 0.0
@@ -135,10 +137,10 @@ def check_known(corpus: EncodedCorpus, words: WordIndex, name: str) -> None:
 
 
 def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = SINGLE_RANK) -> None:
-    """Refuse a corpus that is too short, or a batch that is too small for all, before anything large is made."""
+    """Raise if the corpus is too short, or the batch too small for all ranks, before anything large is allocated."""
     if settings.batch < ranks.size:
         raise NeglmError(
-            f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} processes: "
+            f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} ranks: "
             "use a larger --batch"
         )
     Batches(corpus, settings.batch, settings.bptt)
