@@ -17,6 +17,7 @@ PACKAGES = [
     "lm",
     "runs",
     "pictures",
+    "api",
     "cli",
 ]  # each may import from the ones before it
 FOUNDATIONS = {"errors", "kernels", "simd", "barrier", "__version__"}
