@@ -56,6 +56,10 @@ class NeglmError(Exception):
         super().__init__(visible(sentence))  # it may quote a file
 
 
+class UsageError(NeglmError):
+    """Options or arguments that do not fit together. The command line exits with 2."""
+
+
 def count_of(number: int, noun: str) -> str:
     """Format a number with its noun: `1 word`, `2,000 words`, `2 processes`, `2 entries`."""
     if number == 1:

@@ -29,6 +29,7 @@ from numba.core import config
 from neglm_cli import __version__
 
 PACKAGE = Path(__file__).parent
+WITHOUT_KERNELS = ("api", "cli", "runs")  # packages
 MAX_AGE = 60 * 86_400  # seconds since the last use
 MIN_FREE = 4 << 20  # bytes for compiled kernels
 
@@ -40,7 +41,8 @@ def cache_home() -> Path:
 
 def _kernel_directory() -> str:
     state = hashlib.blake2b(digest_size=6)
-    for path in sorted(set(PACKAGE.rglob("*.py")) - set((PACKAGE / "cli").iterdir())):
+    without = {path for package in WITHOUT_KERNELS for path in (PACKAGE / package).rglob("*.py")}
+    for path in sorted(set(PACKAGE.rglob("*.py")) - without):
         status = path.stat()
         state.update(f"{path}:{status.st_size}:{status.st_mtime_ns}\n".encode())
     name = f"kernels-{__version__}-{state.hexdigest()}"

@@ -15,7 +15,9 @@ PACKAGES = [
     "objective",
     "sgns",
     "lm",
+    "runs",
     "pictures",
+    "api",
     "cli",
 ]  # each may import from the ones before it
 FOUNDATIONS = {"errors", "kernels", "simd", "barrier", "__version__"}

@@ -1,22 +1,13 @@
 """`neglm embed`: word vectors from text, or vectors for both sides of any table of pairs."""
 
-from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, note_replacing, refuse_unfinished
-from neglm_cli.cli.embed_jobs import (
-    new_job,
-    read_pairs,
-    resumed_job,
-    settings_of,
-    start_from,
-    vectors_to_start_from,
-)
-from neglm_cli.cli.embed_run import Run, as_text, train_exactly
+from neglm_cli.cli.embed_run import as_text, full_batch_summary, summary_of
+from neglm_cli.cli.host import ConsoleHost
 from neglm_cli.cli.options import (
     INPUT,
     OUTPUT,
@@ -30,12 +21,9 @@ from neglm_cli.cli.options import (
     VocabularyFile,
     one_blas_thread,
 )
-from neglm_cli.cli.overwriting import refuse_overwriting
-from neglm_cli.scale.agreement import on_rank0
-from neglm_cli.scale.launch import ranks
+from neglm_cli.runs.embed import Request, check, check_files, prepared
+from neglm_cli.runs.loop import Loop
 from neglm_cli.settings.embed import Settings
-from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
 
 
 def _refuse_alpha(value: float | None) -> None:
@@ -126,63 +114,30 @@ def embed(
     Threads work without locks, so two runs differ a little. With --deterministic they do not: each thread has
     dimensions of its own.
     """
-    _check_usage(given, corpus or [], vocab, pairs, init, resume, output)
-    check_writable(output)
+    request = Request(
+        output=output,
+        given=given,
+        corpus=corpus or [],
+        vocab=vocab,
+        pairs=pairs,
+        init_vectors=init,
+        cache=cache,
+        resume=resume,
+        checkpoint=checkpoint,
+    )
+    check(request)
+    check_files(request)
     one_blas_thread()
+    console.announce_standard_input([*request.corpus, pairs or ""])
     console.announce_compiling()
-    with ExitStack() as copies:
-        on_rank0(ranks(), lambda: copies.enter_context(exclusive(output)))
-        if resume:
-            summary = Run(resumed_job(output, given, corpus or [], pairs, cache), output, checkpoint).train()
+    from neglm_cli.runs.full_batch import FullBatchTraining
+
+    host = ConsoleHost()
+    with prepared(request, host) as training:
+        if isinstance(training, FullBatchTraining):
+            summary = full_batch_summary(training, training.run(output), output)
         else:
-            refuse_unfinished(output)
-            settings = settings_of(given, pairs is not None)
-            if settings.exact and ranks().size > 1:
-                raise typer.BadParameter("--exact is the work of one process: start it without mpirun.")
-            if settings.exact:
-                note_replacing(output)
-                summary = train_exactly(read_pairs(pairs or "", settings), settings, output)
-            else:
-                vectors = None if init is None else vectors_to_start_from(init, settings)
-                job = new_job(corpus or [], vocab, pairs, settings, cache, copies)
-                if init is not None and vectors is not None:
-                    start_from(job, vectors, init)
-                del vectors  # training needs the memory
-                note_replacing(output)
-                summary = Run(job, output, checkpoint).train()
+            loop = Loop(training, output, checkpoint, host)
+            loop.run()
+            summary = summary_of(training, loop, output)
     console.summary(summary, as_text(summary), output, json)
-
-
-def _check_usage(
-    given: dict[str, Any], corpus: list[str], vocab: str | None, pairs: str | None, init: str | None, resume: bool,
-    output: str,
-) -> None:  # fmt: skip
-    if pairs is not None:
-        for name in ("window", "sample"):
-            if name in given:
-                raise typer.BadParameter(f"--{name} is for text: a table of pairs has no windows.")
-        if corpus:
-            raise typer.BadParameter("train on a corpus or on --pairs: give one of them.")
-        if vocab is not None:
-            raise typer.BadParameter("--vocab is for text: a table of pairs has alphabets of its own.")
-    elif "exact" in given and not resume:
-        raise typer.BadParameter("--exact is for a table of pairs: give it with --pairs.")
-    if "exact" in given:
-        for name in ("epochs", "lr", "deterministic"):
-            if name in given:
-                raise typer.BadParameter(f"--{name} is for sampled training: --exact goes on to convergence.")
-        if init is not None:
-            raise typer.BadParameter("--init is for sampled training: --exact finds its own start.")
-    if resume and init is not None:
-        raise typer.BadParameter("--resume goes on from its own state: leave out --init.")
-    if [*corpus, pairs].count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
-    if resume and vocab is not None:
-        raise typer.BadParameter("--resume has its words already: leave out --vocab.")
-    if resume and "exact" in given:
-        raise typer.BadParameter("--exact leaves nothing behind to go on with: leave out --resume.")
-    if resume and output in STANDARD_OUTPUT:
-        raise typer.BadParameter("--resume needs the name of the output that was being made: give it with --output.")
-    implied = DEFAULT_VOCABULARY if vocab is None and pairs is None else None
-    state = output + PARTIAL
-    refuse_overwriting([output, state], [*corpus, vocab, implied, pairs, init], [state] if resume else [])

@@ -1,161 +1,50 @@
-"""The training of `neglm embed`: progress, checkpoints, what happens when it is cut short, and the summary."""
+"""The summary of `neglm embed`."""
 
-import signal
-import time
-from contextlib import closing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import CHECKPOINT_SHARE, last_state, state_beside
 from neglm_cli.cli.processes import traffic, traffic_text
-from neglm_cli.cli.progress import Progress
-from neglm_cli.cli.signals import Terminated, noted
-from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.errors import count_of, shown
+from neglm_cli.runs.loop import Loop
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
-    from neglm_cli.settings.embed import Settings
-    from neglm_cli.sgns.job import Job
-    from neglm_cli.sgns.trainer import Trained
-    from neglm_cli.text.pairs import Pairs
-
-MOST_ITERATIONS = 100_000  # of --exact
+    from neglm_cli.objective.exact import Result
+    from neglm_cli.runs.embed_training import EmbedTraining
+    from neglm_cli.runs.full_batch import FullBatchTraining
 
 
-class Run:
-    """One run of a training, from its start or from where another stopped, to its end or to an interruption."""
-
-    def __init__(self, job: "Job", output: str, checkpoint: float) -> None:
-        self._job = job
-        self._output = output
-        self._state = state_beside(output)
-        self._checkpoint = checkpoint
-        self._trainer = job.trainer()
-        self._trainer.prepare()
-        self._begun = job.done
-        self._is_saved = bool(job.done)  # whether the state on the disk is of this training
-        self._saved, self._took = time.monotonic(), 0.0
-        self._loss = self._pairs = 0.0  # of the epoch
-        self._seen = 0  # pairs of this run
-        self._progress = Progress("training", job.total, "M pairs" if job.pairs else "M words", job.done)
-
-    def train(self) -> dict[str, Any]:
-        """Train to the end and write the vectors; what is done so far is written now and then, and if it is cut short.
-
-        Signals are only noted, and looked at between stretches: what threads have begun is finished and counted."""
-        processes = self._job.ranks
-        with noted() as signals:
-            with self._progress:
-                try:
-                    is_whole = self._work(signals)
-                except NeglmError as error:
-                    kept = last_state(self._state) if self._is_saved else "nothing was written"
-                    raise NeglmError(f"{error}; {kept}") from error
-                seconds, rate = self._progress.seconds, self._progress.rate  # without the writing at the end
-            if not is_whole:
-                self._keep_state()
-                raise Terminated(signals[0] if signals else signal.SIGTERM)  # or it came to another process
-            if not processes.any(bool(self._seen)) and not self._begun:
-                raise NeglmError(
-                    "there is nothing to learn: no two words that have vectors stand in one window; nothing was written"
-                )
-            self._finish()
-        return self._summary(seconds, rate)
-
-    def _work(self, signals: list[int]) -> bool:
-        """Whether it came to the end; several processes stop at the same place."""
-        job, trainer = self._job, self._trainer
-        with closing(trainer.run()) as running:
-            for trained in running:
-                self._after_stretch(trained)
-                if not trainer.in_sync or job.done == job.total:
-                    continue
-                if job.ranks.any(bool(signals)):
-                    trainer.average()
-                    break
-                due = time.monotonic() - self._saved > max(self._checkpoint, CHECKPOINT_SHARE * self._took)
-                if self._state and job.ranks.any(due and not console.rank):  # the first process decides
-                    self._save_state()
-        job.done = trainer.done
-        return job.done == job.total
-
-    def _after_stretch(self, trained: "Trained") -> None:
-        job = self._job
-        if trained.pairs and job.done % job.source.length == 0:
-            self._loss = self._pairs = 0.0
-        self._loss, self._pairs = self._loss + trained.loss, self._pairs + trained.pairs
-        self._seen += trained.pairs
-        self._progress.advance(self._trainer.done - job.done, f"loss {self._loss / max(self._pairs, 1):.4f}")
-        job.done = self._trainer.done
-
-    def _save_state(self) -> None:
-        started = time.monotonic()
-        for finished in self._trainer.drain():
-            self._after_stretch(finished)
-        self._trainer.average()
-        self._job.save(self._state)
-        self._saved = time.monotonic()
-        self._took = self._saved - started
-        self._is_saved = True
-
-    def _keep_state(self) -> None:
-        if self._state and self._job.done > self._begun:
-            self._job.save(self._state)
-            console.note(f"the state is in {shown(self._state)}: go on with --resume")
-
-    def _finish(self) -> None:
-        self._job.save(self._output)
-        if self._state and not console.rank:
-            with suppress(OSError):
-                Path(self._state).unlink()
-
-    def _summary(self, seconds: float, rate: float) -> dict[str, Any]:
-        job = self._job
-        return {
-            "output": self._output,
-            "words": len(job.words),
-            "contexts": len(job.contexts),
-            "size": job.settings.size,
-            "trained_on": job.total,
-            "unit": "pairs" if job.pairs else "words",
-            "epochs": job.settings.epochs,
-            "loss": self._loss / max(self._pairs, 1),
-            "seconds": round(seconds, 3),
-            "per_second": round(rate),
-            **traffic(job.ranks),
-        }
+def summary_of(training: "EmbedTraining", loop: Loop, output: str) -> dict[str, Any]:
+    """Return the results of a run, for --json."""
+    job = training.job
+    return {
+        "output": output,
+        "words": len(job.words),
+        "contexts": len(job.contexts),
+        "size": job.settings.size,
+        "trained_on": job.total,
+        "unit": training.unit,
+        "epochs": job.settings.epochs,
+        "loss": training.loss,
+        "seconds": round(loop.seconds, 3),
+        "per_second": round(loop.rate),
+        **traffic(job.ranks),
+    }
 
 
-def train_exactly(pairs: "Pairs", settings: "Settings", output: str) -> dict[str, Any]:
-    from neglm_cli.objective.exact import maximize
-    from neglm_cli.vectors.vectors import Vectors
-
-    with Progress("maximising", None, "iterations") as progress:
-        result = maximize(
-            pairs, settings.size, settings.k, settings.noise_alpha, settings.objective, settings.seed,
-            max_iterations=MOST_ITERATIONS,
-            report=lambda iteration, score: progress.advance(0, f"iteration {iteration}, S {score:.8f}"),
-        )  # fmt: skip
-        seconds = progress.seconds
-    if not result.converged:
-        console.note(f"not converged after {count_of(result.iterations, 'iteration')}: what is left to gain is small")
-    Vectors(
-        pairs.words, result.vectors.astype("float32"), pairs.contexts, result.context_vectors.astype("float32"),
-        settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": True}, pairs.files,
-        {"done": result.iterations, "total": result.iterations},
-    ).save(output)  # fmt: skip
+def full_batch_summary(training: "FullBatchTraining", result: "Result", output: str) -> dict[str, Any]:
+    """Return the results of a run with --exact."""
+    pairs = training.pairs
     return {
         "output": output,
         "words": len(pairs.words),
         "contexts": len(pairs.contexts),
-        "size": settings.size,
+        "size": training.settings.size,
         "pairs": pairs.total,
         "score": result.score,
         "divergence": result.divergence,
         "iterations": result.iterations,
         "converged": result.converged,
-        "seconds": round(seconds, 3),
+        "seconds": round(training.seconds, 3),
     }
 
 

@@ -6,11 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import check_texts
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.progress import Progress, amount, bytes_to_read
 from neglm_cli.cli.reading import load_model
 from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.runs.corpora import check_texts
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks

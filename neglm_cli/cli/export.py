@@ -7,9 +7,9 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet, Table
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
 

@@ -7,9 +7,9 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.errors import count_of, shown
+from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, companion_file
 

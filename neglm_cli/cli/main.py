@@ -12,7 +12,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.processes import join, leave
 from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, UsageError, shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.progress import set_progress
 
@@ -53,6 +53,8 @@ def _explain(error: BaseException, arguments: list[str]) -> tuple[int, str]:
             return outcome(error.args[0])
         case typer.TyperException():  # the options are wrong
             return WRONG_USAGE, usage.sentence(error, arguments)
+        case UsageError():
+            return WRONG_USAGE, usage.with_advice(str(error), arguments)
         case BrokenPipeError():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE, ""

@@ -1,15 +1,14 @@
 """Options that several subcommands have, and how their values are read."""
 
-import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from neglm_cli.cli.console import console
-from neglm_cli.errors import NeglmError
-from neglm_cli.scale.agreement import check_same
-from neglm_cli.scale.launch import ranks
+from neglm_cli.runs import resources
+from neglm_cli.runs.resources import machine_memory as machine_memory
+from neglm_cli.runs.resources import thread_count as thread_count
 from neglm_cli.settings.declare import INPUT as INPUT
 from neglm_cli.settings.declare import MODEL as MODEL
 from neglm_cli.settings.declare import RUNTIME as RUNTIME
@@ -143,37 +142,9 @@ def noise_alpha_option(help_text: str, default: str) -> Any:
     )
 
 
-def thread_count(threads: int | None) -> int:
-    from neglm_cli.text.parallel import usable_cores
-
-    return threads or max(1, usable_cores() // ranks().sharing_cores)
-
-
 def find_gpu(device: str) -> "Gpu | None":
-    """The GPU that --device means; None for the CPU. With `auto`, if a GPU of some rank cannot be used, all ranks take
-    the CPU, and a note says why."""
-    from neglm_cli.lm import devices
-
-    if not devices.is_device(device):
-        raise typer.BadParameter(f"--device {device} is none of auto, cpu, cuda, cuda:0, cuda:1 and so on.")
-    gpu, problem = None, None
-    if device != devices.CPU:
-        try:
-            gpu = devices.open_gpu(device, ranks().local_rank)
-        except devices.UnusableGpuError as error:
-            if device != devices.AUTO:
-                raise NeglmError(f"--device {device} cannot be used: {error}") from error
-            problem = error
-    problems = [found for found in ranks().allgather(problem and (str(problem), problem.absent)) if found]
-    if problems:
-        reasons = [reason for reason, absent in problems if not absent or len(problems) < ranks().size]
-        gpu = None
-        if reasons:
-            console.note(f"using the CPU: {reasons[0]}")
-    check_same(ranks(), "kind of device", "cpu" if gpu is None else "cuda", "choose one with --device")
-    if gpu is not None:
-        console.note(f"using {gpu.name} (cuda:{gpu.number})")
-    return gpu
+    """Return the GPU that --device names, None for the CPU."""
+    return resources.find_gpu(device, console.note)
 
 
 def one_blas_thread() -> None:
@@ -200,7 +171,3 @@ def memory_size(text: str) -> int:
             f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%."
         )
     return size
-
-
-def machine_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -20,9 +20,9 @@ from neglm_cli.cli.options import (
     memory_size,
     thread_count,
 )
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
+from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
 if TYPE_CHECKING:
@@ -147,8 +147,9 @@ def phrases(
             f"--threshold {least} joins nothing: " + ("npmi is 1 at most." if score == "npmi" else "name a number.")
         )
     budget = memory_size(memory)
+    console.announce_standard_input(corpus)
     console.announce_compiling()
-    from neglm_cli.cli.corpora import Named
+    from neglm_cli.runs.corpora import Named
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.phrases import Rule
 

@@ -19,11 +19,11 @@ from neglm_cli.cli.options import (
     one_blas_thread,
     thread_count,
 )
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.plot_drawings import curves, pmi_density, word_map
 from neglm_cli.cli.plot_follow import follow as follow_log
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile
 from neglm_cli.errors import count_of, shown
+from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from neglm_cli.settings.declare import Setting, declared
+from neglm_cli.settings.values import problem
 
 GIVEN = "given"  # the parameter that the options of settings take the place of
 
@@ -38,13 +38,11 @@ def with_options(function: Callable[..., None], settings: type) -> Callable[...,
 
 
 def check(given: dict[str, Any], settings: type) -> None:
-    """Refuse numbers that are not finite or at a limit that a setting must not reach; Typer checks the other limits."""
+    """Raise on values that Typer lets through: NaN, infinity, or a limit that a setting must exceed."""
     for name, value in given.items():
         setting = declared(settings)[name]
-        if setting.above is not None and not setting.above < value < math.inf:
-            raise typer.BadParameter(f"{setting.option} {value:g} must be a finite number above {setting.above:g}.")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise typer.BadParameter(f"{setting.option} must be a finite number.")
+        if wrong := problem(setting, value, setting.option):
+            raise typer.BadParameter(f"{wrong}.")
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:

@@ -1,19 +1,21 @@
-"""SIGINT, SIGTERM and SIGHUP as an exception, so that unfinished files are removed on the way out.
+"""SIGINT, SIGTERM and SIGHUP as an exception, so that temporary files are removed before the process exits.
 
-Only the first signal raises: another one while files are being removed would stop that, and end in a traceback.
+Only the first signal raises: a second one during the cleanup would abort it and end in a traceback.
 """
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from neglm_cli.runs.interrupts import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128  # plus the number of the signal: the exit code
 SOON, TRY_AGAIN = 0.02, 5.0  # seconds
 
-_raised = 0  # the signal that was raised, if there was one
+_raised = 0  # the signal that was raised, if any
 
 
 class Terminated(BaseException):
@@ -21,7 +23,7 @@ class Terminated(BaseException):
 
 
 def outcome(number: int) -> tuple[int, str]:
-    """Exit code and message of a process that a signal has ended."""
+    """Return the exit code and the message of a process ended by a signal."""
     return SIGNALLED + number, "interrupted" if number == signal.SIGINT else "terminated"
 
 
@@ -35,13 +37,13 @@ def watch() -> None:
 
 
 def raised() -> int:
-    """Number of the signal that was raised, or 0. An error that follows it is a consequence: C code, for instance,
-    turns any exception that it does not expect into a SystemError."""
+    """Return the number of the signal that was raised, or 0. Errors after it are consequences: C code, for instance,
+    turns an unexpected exception into a SystemError."""
     return _raised
 
 
 def ignore() -> None:
-    """Ignore signals from now on: the process is on its way out.
+    """Ignore signals from now on: the process is exiting.
 
     (With SIG_IGN, Python would report a signal that has arrived but was not yet handled as an error.)"""
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -51,16 +53,23 @@ def ignore() -> None:
 
 
 @contextmanager
-def noted() -> Iterator[list[int]]:
-    """Only note signals: their numbers are in the list. After the first one the process is on its way out, and
-    further ones are ignored."""
+def noted(stop: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
+    """Defer signals to the end of the block: call `stop` and list their numbers. A run that was `Interrupted` raises
+    `Terminated`. After the first signal the process is exiting, and further ones are ignored."""
     seen: list[int] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        stop()
+
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: seen.append(number))
+            signal.signal(number, note)
     try:
         yield seen
+    except Interrupted as interrupted:
+        raise Terminated(interrupted.number) from None
     finally:
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
@@ -77,16 +86,15 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    """Raise where that does no harm; and again after a while, in case that was where exceptions get lost (a finalizer,
-    a callback)."""
+    """Raise where it is safe. Raise again after a while, in case the exception was lost in a finalizer or callback."""
     unsafe = _in_llvmlite(frame)
     signal.setitimer(signal.ITIMER_REAL, SOON if unsafe else TRY_AGAIN)
-    if not (unsafe or _on_its_way()):
+    if not (unsafe or _is_handled()):
         raise Terminated(_raised)
 
 
 def _in_llvmlite(frame: FrameType | None) -> bool:
-    """Whether this is in the middle of a call of llvmlite, which frees memory twice if an exception hits it."""
+    """Return True inside a call of llvmlite, which frees memory twice if an exception interrupts it."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("llvmlite."):
             return True
@@ -94,8 +102,8 @@ def _in_llvmlite(frame: FrameType | None) -> bool:
     return False
 
 
-def _on_its_way() -> bool:
-    """Whether the exception is being handled: cleaning up may take long."""
+def _is_handled() -> bool:
+    """Return True while the exception is being handled: the cleanup may take long."""
     error = sys.exception()
     while error is not None:
         if isinstance(error, Terminated):

@@ -1,14 +1,12 @@
 """`neglm train-lm`: a language model from text."""
 
-from contextlib import ExitStack
+import os
 from typing import Any
-
-import typer
 
 from neglm_cli.cli import train_lm_options as option
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import DEFAULT_VOCABULARY, PARTIAL, note_replacing, refuse_unfinished
+from neglm_cli.cli.host import ConsoleHost
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     Cache,
@@ -21,24 +19,15 @@ from neglm_cli.cli.options import (
     find_gpu,
     one_blas_thread,
 )
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
-from neglm_cli.cli.train_lm_jobs import (
-    new_job,
-    new_texts,
-    resumed_job,
-    settings_of,
-    vectors_to_start_from,
-)
-from neglm_cli.cli.train_lm_run import Log, Run, as_text, log_name
-from neglm_cli.cli.train_lm_usage import check_usage
-from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.cli.train_lm_run import Log, as_text, log_name, summary_of
+from neglm_cli.errors import UsageError
+from neglm_cli.runs.loop import Loop
+from neglm_cli.runs.states import PARTIAL
+from neglm_cli.runs.train_lm import Request, check, check_files, prepared
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.train_lm import Settings
-from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import check_writable
-
-WORDS_OF_1B = 64_000
+from neglm_cli.store.output import STANDARD_OUTPUT
 
 
 @subcommand(
@@ -102,39 +91,51 @@ def train_lm(
     epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
     log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
     """
-    words = {"min_count": min_count, "max_size": max_size}
-    check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
-    read = [*(corpus or []), *(valid or []), vocab or DEFAULT_VOCABULARY, init_embeddings]
-    refuse_overwriting([model, model + PARTIAL, log_name(log)], read, [model + PARTIAL] if resume else [])
-    if resume and init_embeddings is not None:
-        raise typer.BadParameter("--resume has its vectors already: leave out --init-embeddings.")
-    check_writable(model)
+    request = Request(
+        output=model,
+        given=given,
+        preset=preset,
+        corpus=corpus or [],
+        vocab=vocab,
+        min_count=min_count,
+        max_size=max_size,
+        valid=valid or [],
+        init_vectors=init_embeddings,
+        cache=cache,
+        device=device,
+        resume=resume,
+        checkpoint=checkpoint,
+    )
+    check(request, writes=not dry_run)
+    if dry_run:
+        _check_dry_run(request)
+    if log is not None:
+        _check_log(log, model)
+    check_files(request, log_name(log))
     one_blas_thread()
+    console.announce_standard_input([*request.corpus, *request.valid])
     console.announce_compiling()
-    gpu = find_gpu(device)
-    with ExitStack() as copies:
-        if not dry_run:
-            on_rank0(ranks(), lambda: copies.enter_context(exclusive(model)))
-        if resume:
-            job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
-        else:
-            if not dry_run:
-                refuse_unfinished(model)
-            limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
-            settings = settings_of(preset, given)
-            counted = {"min_count": min_count or 1, "max_size": limit}
-            vectors = vectors_to_start_from(init_embeddings, settings)  # before the long work on the texts
-            texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
-            if dry_run and ranks().size > 1:
-                raise typer.BadParameter("--dry-run is the work of one process: start it without mpirun.")
-            if dry_run:
-                expected = estimate(texts, settings, gpu)
-                console.json(expected) if json else console.result(estimate_as_text(expected))
-                return
-            note_replacing(model)
-            job = new_job(texts, settings, gpu, vectors)
-            del vectors  # training needs the memory
-        copies.callback(job.device.close)
-        with Log(log, goes_on=resume) as reports:
-            summary = Run(job, model, checkpoint, reports).train()
+    host = ConsoleHost()
+    if dry_run:
+        expected = estimate(request, find_gpu(device), host)
+        console.json(expected) if json else console.result(estimate_as_text(expected))
+        return
+    with prepared(request, host) as training, Log(log, append=resume) as reports:
+        loop = Loop(training, model, checkpoint, ConsoleHost(reports.write))
+        loop.run()
+        summary = summary_of(training, loop, model)
     console.summary(summary, as_text(summary), model, json)
+
+
+def _check_dry_run(request: Request) -> None:
+    if request.resume:
+        raise UsageError("--dry-run tries a new training: leave out --resume.")
+    if ranks().size > 1:
+        raise UsageError("--dry-run is the work of one process: start it without mpirun.")
+
+
+def _check_log(log: str, model: str) -> None:
+    if log in STANDARD_OUTPUT:
+        raise UsageError("--log needs the name of a file: standard output has the summary.")
+    if os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):
+        raise UsageError("--log and --model are the same file: name another.")

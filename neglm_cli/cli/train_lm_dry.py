@@ -1,8 +1,12 @@
-"""`neglm train-lm --dry-run`: what a training would take."""
+"""`neglm train-lm --dry-run`: memory, disk space and time of a training."""
 
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.options import machine_memory
+from neglm_cli.runs.host import Host
+from neglm_cli.runs.train_lm import Request
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
@@ -13,8 +17,16 @@ TRIED = 10  # minibatches
 TRIED_SECONDS = 20.0  # that they may take
 
 
-def estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
-    """Sizes in bytes, time in seconds. The time is that of a few minibatches of the text, which are tried."""
+def estimate(request: Request, gpu: "Gpu | None", host: Host) -> dict[str, Any]:
+    """Return sizes in bytes and the time in seconds, measured on a few minibatches of the text."""
+    from neglm_cli.runs.train_lm_jobs import read_inputs
+
+    with ExitStack() as resources:
+        inputs = read_inputs(replace(request, cache=False), host, resources)
+        return _estimate(inputs.texts, inputs.settings, gpu)
+
+
+def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape
     from neglm_cli.objective.losses import LOSSES

@@ -16,8 +16,13 @@ EXTRA = re.compile(r"Got unexpected extra argument\(s\) \((?P<arguments>.*)\)", 
 def sentence(error: typer.TyperException, arguments: list[str]) -> str:
     """What is wrong, and where to read on; empty for `neglm` alone, which has shown its help."""
     message = _message(error, arguments)
+    return with_advice(message, arguments, error) if message else ""
+
+
+def with_advice(message: str, arguments: list[str], error: typer.TyperException | None = None) -> str:
+    """Add where to read about the command."""
     stop = "" if message.endswith((".", "?", ")")) else "."
-    return f"{message}{stop} See `{_command(error, arguments)} --help`." if message else ""
+    return f"{message}{stop} See `{_command(error, arguments)} --help`."
 
 
 def refuse_single_dash(context: Any, arguments: list[str]) -> None:
@@ -105,7 +110,7 @@ def _options(context: Any) -> dict[str, Any]:
     return {name: each for name, each in names if name.startswith("-")}
 
 
-def _command(error: typer.TyperException, arguments: list[str]) -> str:
+def _command(error: typer.TyperException | None, arguments: list[str]) -> str:
     from neglm_cli.cli.app import SUBCOMMANDS
 
     context = getattr(error, "ctx", None)

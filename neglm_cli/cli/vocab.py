@@ -1,6 +1,5 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.corpora import check_texts
+from neglm_cli.cli.host import ConsoleHost
 from neglm_cli.cli.options import (
     INPUT,
     OUTPUT,
@@ -20,11 +19,13 @@ from neglm_cli.cli.options import (
     memory_size,
     thread_count,
 )  # fmt: skip
-from neglm_cli.cli.overwriting import refuse_overwriting
 from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
+from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.vocab import Request, count
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.vocab import Settings
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ WORD_WIDTH = 40  # characters of a word in the summary
     ("neglm vocab corpus.txt --text --output - | head", "The most frequent words, as text."),
     ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts together."),
     ("neglm vocab --merge words.tsv", "Make a vocabulary of a list of words and counts."),
+    settings=Settings,
 )
 def vocab(
     corpus: Annotated[
@@ -52,20 +54,7 @@ def vocab(
             show_default=False,
         ),
     ],
-    min_count: Annotated[
-        int,
-        typer.Option(min=1, help="Leave out words that occur fewer than N times.", metavar="N", rich_help_panel=INPUT),
-    ] = 1,
-    max_size: Annotated[
-        int | None,
-        typer.Option(
-            min=3,
-            help="Keep at most N words, the most frequent, including <unk> and <eos>.",
-            show_default="no limit",
-            metavar="N",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     merge: Annotated[
         bool,
         typer.Option(
@@ -129,50 +118,33 @@ def vocab(
     budget = memory_size(memory)
     console.announce_standard_input(corpus)
     console.announce_compiling()
-    processes = ranks()
-    if merge and processes.size > 1:
+    if merge and ranks().size > 1:
         raise typer.BadParameter("--merge is the work of one process: start it without mpirun.")
+    settings, clock = Settings(**given), Progress("counting", None)
 
-    def write(vocabulary: "Vocabulary", seconds: float) -> None:
+    def write(vocabulary: "Vocabulary") -> None:
         from neglm_cli.text import wordlist
 
+        seconds = clock.seconds
         if text or word2vec:
             wordlist.save(vocabulary, path, word2vec)
         else:
             vocabulary.save(path)
-        summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)} | traffic(processes)
+        summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)} | traffic(ranks())
         console.summary(summary, _as_text(summary), path, json)
 
-    (_merge if merge else _count)(corpus, min_count, max_size, thread_count(threads), budget, write)
+    if merge:
+        write(_merged(corpus, settings))
+    else:
+        request = Request(corpus, settings.min_count, settings.max_size, thread_count(threads), budget)
+        count(request, ConsoleHost(), write)
 
 
-Write = Callable[["Vocabulary", float], None]  # gets the seconds, too
-
-
-def _count(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
-    from neglm_cli.scale.agreement import on_rank0
-    from neglm_cli.text.corpus import open_corpus
-    from neglm_cli.text.count import counting
-    from neglm_cli.text.vocabulary import build, gather_counts, load_kernels
-
-    processes, corpus = ranks(), open_corpus(paths)
-    check_texts(corpus)
-    with (
-        Progress("counting words", corpus.size) as progress,
-        counting(corpus, threads, memory, progress.advance, load_kernels, processes) as counts,
-    ):
-        if counts.runs:
-            console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
-        together = gather_counts(counts, min_count, max_size, processes)
-        on_rank0(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
-
-
-def _merge(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
+def _merged(paths: list[str], settings: Settings) -> "Vocabulary":
     from neglm_cli.text.vocabulary import build, merge
     from neglm_cli.text.wordlist import read_counts
 
-    progress = Progress("merging", None)
-    write(build(merge([read_counts(path) for path in paths]), min_count, max_size), progress.seconds)
+    return build(merge([read_counts(path) for path in paths]), settings.min_count, settings.max_size)
 
 
 def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def check_batch(corpus: EncodedCorpus, settings: Settings, ranks: Ranks = SINGLE
     """Raise if the corpus is too short for the batch, or the batch too small for the ranks."""
     if settings.batch < ranks.size:
         raise NeglmError(
-            f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} processes: "
+            f"a batch of {count_of(settings.batch, 'row')} cannot be divided among {ranks.size:,} ranks: "
             "use a larger --batch"
         )
     Batches(corpus, settings.batch, settings.bptt)

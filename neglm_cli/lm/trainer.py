@@ -116,7 +116,7 @@ class Trainer:
                 yield self._finish()
         yield from self.wait()
         if progress.minibatch < len(self._batches) and not self.stopped:
-            raise NeglmError("the text became shorter while it was result on: start again when it is complete")
+            raise NeglmError("the text became shorter while it was trained on: start again when it is complete")
 
     def _finish(self) -> StepResult:
         result = self._pending.popleft().result()

@@ -130,6 +130,11 @@ class Trainer:
         if self._averaging is not None:
             self._averaging.average_all(self._rate(self.done))
 
+    @property
+    def rate(self) -> float:
+        """The current learning rate."""
+        return self._rate(self.done)
+
     def _rate(self, done: int) -> float:
         """Return the learning rate after `done` words or pairs: linear decay."""
         return self._settings.lr * max(MIN_RATE, 1 - done / self.total)

@@ -152,12 +152,13 @@ def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
 def test_a_report_after_a_long_validation_covers_the_time_since(corpus: Path) -> None:
     """A fake clock: a minibatch takes a second, a validation a hundred; reports are ten seconds apart."""
     program = (
-        "import sys; from types import SimpleNamespace; from neglm_cli.cli import main, train_lm_run; "
+        "import sys; from types import SimpleNamespace; from neglm_cli.cli import main; "
+        "from neglm_cli.runs import loop; "
         "from neglm_cli.lm.job import Job; now = [0.0]; validate = Job.validate; "
-        "after = train_lm_run.Run._after_minibatch\n"
+        "add = loop.RunningLoss.add\n"
         "def wait(seconds, work, *given):\n    now[0] += seconds\n    return work(*given)\n"
-        "train_lm_run.time = SimpleNamespace(monotonic=lambda: now[0]); "
-        "train_lm_run.Run._after_minibatch = lambda *given: wait(1, after, *given); "
+        "loop.time = SimpleNamespace(monotonic=lambda: now[0]); "
+        "loop.RunningLoss.add = lambda *given: wait(1, add, *given); "
         "Job.validate = lambda job: wait(100, validate, job); "
         f"sys.exit(main.run(['train-lm', 'corpus.txt', *{SMALL}, '--valid', 'valid.txt', '--log', 'log', "
         "'--checkpoint', '1e9']))"
@@ -188,8 +189,8 @@ def test_a_resumed_training_logs_the_loss_of_the_whole_epoch(neglm: Neglm, corpu
 LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
 
 
-MINIBATCH = "neglm_cli.cli.train_lm_run:Run._after_minibatch"
-EPOCH = "neglm_cli.cli.train_lm_run:Run._after_epoch"
+MINIBATCH = "neglm_cli.runs.loop:RunningLoss.add"
+EPOCH = "neglm_cli.runs.loop:Loop._after_epoch"
 STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # the second time, when one exists already
 
 
@@ -269,7 +270,7 @@ def test_divergence_is_stopped_with_the_last_good_state_kept(neglm: Neglm, corpu
     assert "training diverges in step" in message
     assert "norm" in message
     assert "smaller --lr than 1e+30" in message
-    assert message.endswith("no state was written")
+    assert message.endswith("nothing was written")
 
 
 def test_an_infinite_perplexity_is_divergence(neglm: Neglm, corpus: Path) -> None:
@@ -296,10 +297,10 @@ def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
 def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpus: Path) -> None:
     """As when a batch system continues a stopped process and terminates it at once."""
     program = (
-        "import signal, sys, threading; from neglm_cli.cli import main, train_lm_run; "
-        "report = train_lm_run.Run._after_minibatch; "
-        "train_lm_run.Run._after_minibatch = lambda run, trained: "
-        "(report(run, trained), signal.pthread_kill(threading.get_ident(), signal.SIGTERM)); "
+        "import signal, sys, threading; from neglm_cli.cli import main; "
+        "from neglm_cli.runs.loop import RunningLoss; add = RunningLoss.add; "
+        "RunningLoss.add = lambda running, step: "
+        "(add(running, step), signal.pthread_kill(threading.get_ident(), signal.SIGTERM)); "
         f"sys.exit(main.run(['train-lm', 'corpus.txt', *{LONG}, '--model', 'cut', '--epochs', '100000']))"
     )
     result = subprocess.run([sys.executable, "-c", program], env=users_environment(), stderr=subprocess.PIPE)

@@ -11,6 +11,7 @@ import xxhash
 from safetensors.numpy import save_file
 
 import neglm_cli
+from neglm_cli.api.loading import load_as
 from neglm_cli.errors import NeglmError
 from tests.conftest import Neglm, one_sentence
 
@@ -84,7 +85,7 @@ def test_a_model_without_arguments_is_scored_correctly(neglm: Neglm, loss: str, 
     expected = math.exp(-log_probabilities(loss, given, reset).mean())
     found = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
     assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
-    loaded = neglm_cli.load("model.safetensors")
+    loaded = load_as(neglm_cli.LanguageModel, "model.safetensors")
     assert loaded.perplexity("test.txt") == pytest.approx(expected, rel=1e-5)
     assert sum(loaded.score(["the cat sat"])) == pytest.approx(log_probabilities(loss, given)[:4].sum(), rel=1e-5)
 
@@ -94,7 +95,9 @@ def test_a_softmax_model_needs_no_noise_words(neglm: Neglm) -> None:
     write("model.safetensors", given, loss="softmax", k="0", log_z="0", noise_alpha="1")
     Path("test.txt").write_text(TEXT)
     expected = math.exp(-log_probabilities("softmax", given).mean())
-    assert neglm_cli.load("model.safetensors").perplexity("test.txt") == pytest.approx(expected, rel=1e-5)
+    assert load_as(neglm_cli.LanguageModel, "model.safetensors").perplexity("test.txt") == pytest.approx(
+        expected, rel=1e-5
+    )
 
 
 def test_documented_fields_and_arguments_must_agree(neglm: Neglm) -> None:
@@ -103,13 +106,13 @@ def test_documented_fields_and_arguments_must_agree(neglm: Neglm) -> None:
     perplexities = []
     for fields in ({"loss": "neglm"}, {"loss": "neg"}, {"loss": "neglm", "noise_alpha": "0"}):
         write("model.safetensors", given, **fields)
-        perplexities.append(neglm_cli.load("model.safetensors").perplexity("test.txt"))
+        perplexities.append(load_as(neglm_cli.LanguageModel, "model.safetensors").perplexity("test.txt"))
     assert len(set(perplexities)) == 3
     write("model.safetensors", given, loss="neglm", arguments='{"loss":"softmax","k":5}')
     error = one_sentence(neglm("eval", "--test", "test.txt", code=1).stderr)
     assert "`arguments.loss` says softmax and `loss` neglm" in error
     with pytest.raises(NeglmError, match="`arguments.loss` says softmax"):
-        neglm_cli.load("model.safetensors")
+        load_as(neglm_cli.LanguageModel, "model.safetensors")
 
 
 def test_older_files_have_reset_at_eos_in_arguments(workplace: Path) -> None:
@@ -117,4 +120,6 @@ def test_older_files_have_reset_at_eos_in_arguments(workplace: Path) -> None:
     Path("test.txt").write_text(TEXT)
     write("model.safetensors", given, loss="neglm", arguments='{"reset_at_eos":true}')
     expected = math.exp(-log_probabilities("neglm", given, reset=True).mean())
-    assert neglm_cli.load("model.safetensors").perplexity("test.txt") == pytest.approx(expected, rel=1e-5)
+    assert load_as(neglm_cli.LanguageModel, "model.safetensors").perplexity("test.txt") == pytest.approx(
+        expected, rel=1e-5
+    )

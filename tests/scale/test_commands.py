@@ -90,7 +90,7 @@ def test_train_lm_resumes_with_another_number_of_ranks(text: Path) -> None:
     here = text.parent
     whole = ("train-lm", "text.txt", *TINY, "--epochs", "3")
     neglm(1, *whole, "-o", "whole.st", cwd=here)
-    minibatch = "neglm_cli.cli.train_lm_run:Run._after_minibatch"
+    minibatch = "neglm_cli.runs.loop:RunningLoss.add"
     command = cut_short(signal.SIGTERM, minibatch, "20", *whole, "-o", "parts.st")
     errors = mpirun(4, *command, cwd=here, code=TERMINATED, variables={RANK: "1"}).stderr
     state = here / "parts.st.partial"
@@ -102,7 +102,7 @@ def test_train_lm_resumes_with_another_number_of_ranks(text: Path) -> None:
 
 
 # A signal after the training has stopped because another rank received one.
-LATE = late_signal("neglm_cli.cli.train_lm_run")
+LATE = late_signal("neglm_cli.runs.loop")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_embed_of_pairs_is_reproducible(tmp_path: Path) -> None:
     [
         (["train-lm", "none.txt"], "none.txt does not exist", 1),
         (["train-lm", "text.txt", "--hidden", "0"], "--hidden must be at least 1", 2),
-        (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 row cannot be divided among 2 processes", 1),
+        (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 row cannot be divided among 2 ranks", 1),
         (["train-lm", "text.txt", "--dry-run"], "--dry-run is the work of one process", 2),
         (["vocab", "-"], "standard input cannot be read by 2 processes", 1),
         (["vocab", "text.txt", "--min-count", "100000"], "leaves no words", 1),

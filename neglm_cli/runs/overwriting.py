@@ -1,32 +1,29 @@
-"""No output takes the place of an input."""
+"""Checks that no output replaces an input."""
 
 import os
 from collections.abc import Iterable, Sequence
 
-import typer
-
-from neglm_cli.errors import shown
+from neglm_cli.errors import UsageError, shown
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 
 def refuse_overwriting(
     outputs: Iterable[str | None], inputs: Iterable[str | None], replaceable: Iterable[str | None] = ()
 ) -> None:
-    """Refuse outputs that are files which the command reads, or which its inputs were made from, under any name.
+    """Raise if an output is an input, or a text that an input was made from, under any name.
 
-    Vocabularies, vectors, models and states of trainings remember their texts, and a command may read these without
-    their being named. `replaceable` are inputs that the output may replace (the state of a training that goes on), but
-    not what they were made from.
+    Vocabularies, vectors, models and training states record their texts, which a command may read although they are
+    not named. replaceable: inputs that an output may replace (the state of a resumed run), unlike their texts.
     """
     written = [path for path in outputs if path and path not in STANDARD_OUTPUT]
     named = [path for path in inputs if path]
     for path in written:
         for other in named:
             if _same(path, other):
-                raise typer.BadParameter(f"the output {shown(path)} is one of the inputs: name another with --output.")
+                raise UsageError(f"the output {shown(path)} is one of the inputs: name another with --output.")
     _refuse_equal(written)
     existing = [path for path in written if os.path.isfile(path)]
-    if existing:  # else nothing can be lost, and nothing has to be imported
+    if existing:  # else nothing can be lost
         _refuse_remembered(existing, [*named, *(path for path in replaceable if path)])
 
 
@@ -37,7 +34,7 @@ def _refuse_remembered(outputs: Sequence[str], inputs: Sequence[str]) -> None:
         for text in recorded_paths(home):
             for path in outputs:
                 if _same(path, text):
-                    raise typer.BadParameter(
+                    raise UsageError(
                         f"the output {shown(path)} is a text that {shown(home)} was made from: name another."
                     )
 
@@ -46,11 +43,11 @@ def _refuse_equal(outputs: Sequence[str]) -> None:
     for number, path in enumerate(outputs):
         for other in outputs[:number]:
             if _same(path, other):
-                raise typer.BadParameter(f"the outputs {shown(other)} and {shown(path)} are the same file.")
+                raise UsageError(f"the outputs {shown(other)} and {shown(path)} are the same file.")
 
 
 def _same(output: str, other: str) -> bool:
-    """Whether writing to one would change the other, which is a file."""
+    """Return True if writing to one path would change the other, which is a file."""
     try:
         return os.path.isfile(other) and os.path.samefile(output, other)
     except OSError:  # one of them does not exist

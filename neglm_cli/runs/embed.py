@@ -1,0 +1,112 @@
+"""Runs of `embed`: what is requested, and whether it fits together."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.errors import UsageError
+from neglm_cli.runs.corpora import DEFAULT_VOCABULARY
+from neglm_cli.runs.host import Host
+from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.launch import ranks
+from neglm_cli.store.locking import exclusive
+from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
+
+if TYPE_CHECKING:
+    from neglm_cli.runs.embed_training import EmbedTraining
+    from neglm_cli.runs.full_batch import FullBatchTraining
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `embed`. Settings that are not given have their defaults, or those of the run to resume."""
+
+    output: str
+    given: dict[str, Any] = field(default_factory=dict)  # settings
+    corpus: list[str] = field(default_factory=list)  # if empty, the corpus of the vocabulary
+    vocab: str | None = None
+    pairs: str | None = None  # a table of pairs, instead of a corpus
+    init_vectors: str | None = None  # file to start from
+    cache: bool = True  # keep the encoded text
+    resume: bool = False
+    checkpoint: float = 60  # seconds
+
+
+def check(request: Request) -> None:
+    """Raise UsageError if arguments do not fit together."""
+    if request.pairs is not None:
+        _check_pairs(request)
+    elif "exact" in request.given and not request.resume:
+        raise UsageError("--exact is for a table of pairs: give it with --pairs.")
+    if "exact" in request.given:
+        _check_exact(request)
+    if request.resume:
+        _check_resumed(request)
+    if [*request.corpus, request.pairs].count(STANDARD_STREAM) > 1:
+        raise UsageError("standard input (-) can be read only once.")
+
+
+def _check_pairs(request: Request) -> None:
+    for name in ("window", "sample"):
+        if name in request.given:
+            raise UsageError(f"--{name} is for text: a table of pairs has no windows.")
+    if request.corpus:
+        raise UsageError("train on a corpus or on --pairs: give one of them.")
+    if request.vocab is not None:
+        raise UsageError("--vocab is for text: a table of pairs has alphabets of its own.")
+
+
+def _check_exact(request: Request) -> None:
+    for name in ("epochs", "lr", "deterministic"):
+        if name in request.given:
+            raise UsageError(f"--{name} is for sampled training: --exact goes on to convergence.")
+    if request.init_vectors is not None:
+        raise UsageError("--init is for sampled training: --exact finds its own start.")
+    if request.resume:
+        raise UsageError("--exact leaves nothing behind to go on with: leave out --resume.")
+    if ranks().size > 1:
+        raise UsageError("--exact is the work of one process: start it without mpirun.")
+
+
+def _check_resumed(request: Request) -> None:
+    if request.init_vectors is not None:
+        raise UsageError("--resume goes on from its own state: leave out --init.")
+    if request.vocab is not None:
+        raise UsageError("--resume has its words already: leave out --vocab.")
+    if request.output in STANDARD_OUTPUT:
+        raise UsageError("--resume needs the name of the output that was being made: give it with --output.")
+
+
+def check_files(request: Request) -> None:
+    """Raise if an output would replace an input, or cannot be written."""
+    implied = DEFAULT_VOCABULARY if request.vocab is None and request.pairs is None else None
+    read = [*request.corpus, request.vocab, implied, request.pairs, request.init_vectors]
+    state = request.output + PARTIAL
+    refuse_overwriting([request.output, state], read, [state] if request.resume else [])
+    check_writable(request.output)
+
+
+@contextmanager
+def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatchTraining"]:
+    """Prepare the training that a checked request asks for, and lock its output."""
+    from neglm_cli.runs import embed_jobs
+    from neglm_cli.runs.embed_training import EmbedTraining
+    from neglm_cli.runs.full_batch import FullBatchTraining
+
+    with ExitStack() as resources:
+        on_rank0(ranks(), lambda: resources.enter_context(exclusive(request.output)))
+        if request.resume:
+            yield EmbedTraining(embed_jobs.resumed_job(request, host))
+            return
+        refuse_unfinished(request.output)
+        settings = embed_jobs.settings_of(request)
+        if settings.exact:
+            note_replacing(request.output, host.note)
+            yield FullBatchTraining(embed_jobs.read_pairs(request.pairs or "", settings, host), settings, host)
+            return
+        job = embed_jobs.new_job(request, settings, host, resources)
+        note_replacing(request.output, host.note)
+        yield EmbedTraining(job)

@@ -1,0 +1,136 @@
+"""Jobs of `embed`: on text or on a table of pairs, new or resumed from a training state."""
+
+import os
+from contextlib import ExitStack
+from typing import Any
+
+from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.runs.corpora import Named, check_texts, find_vocabulary, open_named_or_recorded
+from neglm_cli.runs.embed import Request
+from neglm_cli.runs.host import Host
+from neglm_cli.runs.resources import thread_count
+from neglm_cli.runs.states import PARTIAL, nothing_to_resume, refuse_changes
+from neglm_cli.scale.agreement import check_same
+from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.embed import PAIRS_DEFAULTS, Settings
+from neglm_cli.sgns.job import Job, pairs_job, resume, text_job
+from neglm_cli.sgns.textsource import words_with_vectors
+from neglm_cli.text.corpus import Corpus, open_corpus
+from neglm_cli.text.encoded import default_cache
+from neglm_cli.text.pair_lines import pairs_of
+from neglm_cli.text.pairs import Pairs
+from neglm_cli.text.provenance import reopen
+from neglm_cli.text.vocabulary import ALWAYS_KEPT
+from neglm_cli.text.word_index import WordIndex
+from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
+
+SAME_FILES = "all machines must see the same files"
+
+
+def settings_of(request: Request) -> Settings:
+    """Return the settings of a new training."""
+    defaults = PAIRS_DEFAULTS if request.pairs is not None else {}
+    return Settings(**defaults | request.given | {"threads": thread_count(request.given.get("threads"))})
+
+
+def new_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:
+    vectors = _initial_vectors(request.init_vectors, settings)  # may fail: before the long work on the text
+    if request.pairs is not None:
+        job = _checked(pairs_job(read_pairs(request.pairs, settings, host), settings, ranks()))
+    else:
+        job = _new_text_job(request, settings, host, resources)
+    if vectors is not None:
+        known = job.tables.initialize_from(vectors, job.words, job.contexts)
+        host.note(f"{known:,} of {len(job.words):,} words start from {shown(request.init_vectors or '')}")
+    return job
+
+
+def _new_text_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:
+    named, threads = Named(request.corpus, resources), settings.threads
+    limits = settings.min_count, None
+    vocabulary, files = find_vocabulary(named.readable, request.vocab, limits, threads, host)
+    words = words_with_vectors(vocabulary, settings.min_count)
+    rare = len(vocabulary) - ALWAYS_KEPT - len(words)
+    if rare:
+        host.note(f"leaving out {count_of(rare, 'word')} below --min-count {settings.min_count}")
+    opened = open_named_or_recorded(named.readable, files, request.vocab, threads, host)
+    cache = request.cache and not named.any_pipe
+    return _text_job(words, opened, named.records(opened, threads), settings, cache, host)
+
+
+def _text_job(
+    words: WordIndex, corpus: Corpus, files: list[dict[str, Any]], settings: Settings, cache: bool, host: Host
+) -> Job:
+    check_texts(corpus)
+    directory = default_cache() if cache else None
+    return _checked(text_job(words, corpus, files, settings, directory, host.note, ranks()))
+
+
+def _checked(job: Job) -> Job:
+    """Raise unless all ranks have the same vocabulary and text."""
+    check_same(ranks(), "vocabulary", job.words.identity, SAME_FILES)
+    check_same(ranks(), "texts", _fingerprints(job.files), SAME_FILES)
+    return job
+
+
+def read_pairs(path: str, settings: Settings, host: Host) -> Pairs:
+    source = open_corpus([path])
+    check_texts(source)
+    with host.track("reading pairs", source.size) as tracker:
+        return pairs_of(source, tracker.advance).cut(settings.min_count)
+
+
+def _initial_vectors(path: str | None, settings: Settings) -> Vectors | None:
+    if path is None:
+        return None
+    vectors = Vectors.load(path)
+    if vectors.size != settings.size:
+        raise NeglmError(
+            f"{shown(path)} has vectors of size {vectors.size}, and these have size {settings.size}: "
+            f"use --size {vectors.size}"
+        )
+    return vectors
+
+
+def resumed_job(request: Request, host: Host) -> Job:
+    path = request.output + PARTIAL
+    if not os.path.exists(path):
+        raise nothing_to_resume(request.output, "--init")
+    partial = Vectors.load(path)
+    check_same(ranks(), "state", partial.progress, SAME_FILES)
+    known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE
+    if not known or partial.progress["done"] >= partial.progress["total"]:
+        raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
+    on_pairs = partial.arguments["pairs"]
+    if request.corpus if on_pairs else request.pairs:
+        what = "a table of pairs, not on text" if on_pairs else "text, not on a table of pairs"
+        raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
+    settings = _resumed_settings(partial, request.given)
+    if on_pairs:
+        source = open_corpus([request.pairs]) if request.pairs else reopen(partial.files, path, settings.threads)
+        job = _checked(pairs_job(read_pairs(source.sources[0].path, settings, host), settings, ranks()))
+    else:
+        opened = open_corpus(request.corpus) if request.corpus else reopen(partial.files, path, settings.threads)
+        files = Named([], ExitStack()).records(opened, settings.threads)
+        job = _text_job(partial.words, opened, files, settings, request.cache, host)
+    if _fingerprints(job.files) != _fingerprints(partial.files):
+        raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
+    resume(job, partial, shown(path))
+    unit = "pairs" if job.pairs else "words"
+    host.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
+    return job
+
+
+def _resumed_settings(partial: Vectors, given: dict[str, Any]) -> Settings:
+    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"} | {
+        "size": partial.size, "k": partial.k, "noise_alpha": partial.noise_alpha, "objective": partial.objective,
+    }  # fmt: skip
+    settings = Settings(**stored)
+    refuse_changes(settings, given, () if settings.deterministic else ("threads",))
+    if "threads" in given and not settings.deterministic:
+        settings = Settings(**stored | {"threads": given["threads"]})
+    return settings
+
+
+def _fingerprints(files: list[dict[str, Any]]) -> list[str]:
+    return [file["fingerprint"] for file in files]

@@ -1,0 +1,118 @@
+"""Runs of `train-lm`: what is requested, and whether it fits together."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from neglm_cli.errors import UsageError
+from neglm_cli.runs.corpora import DEFAULT_VOCABULARY, has_vocabulary
+from neglm_cli.runs.host import Host
+from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished, state_path
+from neglm_cli.scale.agreement import on_rank0
+from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.train_lm import PRESETS, Settings
+from neglm_cli.store.locking import exclusive
+from neglm_cli.store.output import STANDARD_STREAM, check_writable
+
+if TYPE_CHECKING:
+    from neglm_cli.runs.train_lm_training import LmTraining
+
+WORDS_OF_1B = 64_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `train-lm`. Settings that are not given come from the preset, or from the run to resume."""
+
+    output: str
+    given: dict[str, Any] = field(default_factory=dict)  # settings
+    preset: str = "ptb"
+    corpus: list[str] = field(default_factory=list)  # if empty, the corpus of the vocabulary
+    vocab: str | None = None
+    min_count: int | None = None  # for a corpus without a vocabulary
+    max_size: int | None = None  # likewise
+    valid: list[str] = field(default_factory=list)
+    init_vectors: str | None = None  # file whose vectors initialize the embedding
+    cache: bool = True  # keep the encoded text
+    device: str = "auto"
+    resume: bool = False
+    checkpoint: float = 60  # seconds
+
+    @property
+    def counted(self) -> dict[str, int | None]:
+        """Settings of the vocabulary that is made from the corpus."""
+        return {"min_count": self.min_count, "max_size": self.max_size}
+
+    @property
+    def limits(self) -> tuple[int, int | None]:
+        """min_count and max_size."""
+        return self.min_count or 1, self.max_size or (WORDS_OF_1B if self.preset == "1b" else None)
+
+
+def check(request: Request, writes: bool = True) -> None:
+    """Raise UsageError if arguments do not fit together. writes: False for a dry run."""
+    if request.resume:
+        _check_resumed(request)
+    else:
+        _check_settings(request)
+    for name, value in request.counted.items():
+        if value is not None and (request.resume or has_vocabulary(request.vocab)):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} is for a text that is counted here: there is a vocabulary already.")
+    if [*request.corpus, *request.valid].count(STANDARD_STREAM) > 1:
+        raise UsageError("standard input (-) can be read only once.")
+    if request.valid and not state_path(request.output) and writes:
+        raise UsageError("--valid keeps the best model in a file: name one with --model.")
+
+
+def _check_settings(request: Request) -> None:
+    given, loss = request.given, request.given.get("loss", Settings.loss)
+    if "log_z" in given and loss in ("neg", "softmax"):
+        raise UsageError("--log-z is for --loss neglm, neglm-b and nce.")
+    if "bias_init" in given and loss in ("neglm", "neg"):
+        raise UsageError(f"--bias-init is for losses with a bias: {loss} has none.")
+    if "adam" in given and (PRESETS[request.preset] | given).get("optimizer", Settings.optimizer) != "adam":
+        raise UsageError("--adam is for --optimizer adam.")
+    if "patience" in given and not request.valid:
+        raise UsageError("--patience needs a text to validate on: give one with --valid.")
+
+
+def _check_resumed(request: Request) -> None:
+    if request.vocab is not None or request.preset != "ptb":
+        raise UsageError("--resume has its words and options already: leave out --vocab and --preset.")
+    if not state_path(request.output):
+        raise UsageError("--resume needs the name of the model that was being made: give it with --model.")
+    if request.init_vectors is not None:
+        raise UsageError("--resume has its vectors already: leave out --init-embeddings.")
+
+
+def check_files(request: Request, *outputs: str | None) -> None:
+    """Raise if an output would replace an input, or cannot be written. outputs: further ones."""
+    read = [*request.corpus, *request.valid, request.vocab or DEFAULT_VOCABULARY, request.init_vectors]
+    state = request.output + PARTIAL
+    refuse_overwriting([request.output, state, *outputs], read, [state] if request.resume else [])
+    check_writable(request.output)
+
+
+@contextmanager
+def prepared(request: Request, host: Host) -> Iterator["LmTraining"]:
+    """Prepare the training that a checked request asks for, and lock its output."""
+    from neglm_cli.runs import train_lm_jobs
+    from neglm_cli.runs.resources import find_gpu
+    from neglm_cli.runs.train_lm_training import LmTraining
+
+    gpu = find_gpu(request.device, host.note)
+    with ExitStack() as resources:
+        on_rank0(ranks(), lambda: resources.enter_context(exclusive(request.output)))
+        if request.resume:
+            job = train_lm_jobs.resumed_job(request, gpu, host, resources)
+        else:
+            refuse_unfinished(request.output)
+            inputs = train_lm_jobs.read_inputs(request, host, resources)
+            note_replacing(request.output, host.note)
+            job = train_lm_jobs.new_job(inputs, gpu, host)
+            del inputs  # training needs the memory of its vectors
+        resources.callback(job.device.close)
+        yield LmTraining(job, host)
