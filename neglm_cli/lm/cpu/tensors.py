@@ -49,8 +49,9 @@ def to_tensors(weights: Weights, shape: Shape, prefix: str = "") -> Tensors:
             tensors[prefix + spec.name] = unpacked.reshape(shape.size(spec))
             continue
         table, columns = getattr(weights, spec.table), shape.columns(spec)
-        is_vector = isinstance(columns, int)
-        tensors[prefix + spec.name] = table[:, columns].copy() if is_vector else TableColumns(table, columns)
+        tensors[prefix + spec.name] = (
+            TableColumns(table, columns) if isinstance(columns, slice) else table[:, columns].copy()
+        )
     return tensors
 
 
