@@ -3,6 +3,7 @@
     @kernel    called from Python: compiled once, then loaded from the disk
     @inlined   called from kernels only, where a call would cost more than the work
     @outlined  called from kernels only, and so rarely that it would be in the way of a hot loop
+    @unchecked the same without checks for division by zero, which keep LLVM from vectorizing a loop
     @summed    the same for sums, whose terms may be added in another order: LLVM makes vectors of these only
 
 A function loaded from the disk cannot be inlined into another, so only kernels are kept.
@@ -112,4 +113,5 @@ def _compiled_once(decorate: Callable[[Any], Any]) -> Decorator:
 kernel: Decorator = _compiled_once(numba.njit(cache=True, nogil=True))
 inlined: Decorator = numba.njit(nogil=True, forceinline=True)
 outlined: Decorator = _compiled_once(numba.njit(nogil=True))
+unchecked: Decorator = _compiled_once(numba.njit(nogil=True, error_model="numpy"))
 summed: Decorator = _compiled_once(numba.njit(nogil=True, fastmath={"reassoc", "nsz", "contract"}))
