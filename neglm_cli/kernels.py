@@ -3,6 +3,7 @@
     @kernel    called from Python; compiled once, then loaded from disk
     @inlined   called from kernels only; a call would cost more than the work
     @outlined  called from kernels only, and too rarely to be inlined into a hot loop
+    @unchecked like @outlined, without checks for division by zero, which keep LLVM from vectorizing a loop
     @summed    like @outlined, for sums whose terms may be reordered, so that LLVM vectorizes them
 
 Functions loaded from disk cannot be inlined, so only kernels are cached. Numba checks only the file of a kernel for
@@ -113,4 +114,5 @@ def _compiled_once(decorate: Callable[[Any], Any]) -> Decorator:
 kernel: Decorator = _compiled_once(numba.njit(cache=True, nogil=True))
 inlined: Decorator = numba.njit(nogil=True, forceinline=True)
 outlined: Decorator = _compiled_once(numba.njit(nogil=True))
+unchecked: Decorator = _compiled_once(numba.njit(nogil=True, error_model="numpy"))
 summed: Decorator = _compiled_once(numba.njit(nogil=True, fastmath={"reassoc", "nsz", "contract"}))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.kernels import kernel, outlined
+from neglm_cli.kernels import kernel, outlined, unchecked
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
     ADAM,
@@ -46,7 +46,7 @@ def make_update(kind, step, rate, clip, norm):
     return Update(kind, step, step_rate(kind, rate, step), np.float32(clip / norm if norm > clip else 1.0))
 
 
-@outlined
+@unchecked
 def update_row(p, m, v, row, g, gradient_row, update):
     """Update one row of a parameter array by one row of gradients. m, v: see `Moments`."""
     rate, scale = update.rate, update.scale
@@ -83,6 +83,12 @@ def update_range(moments, gradients, first, last, update):
         update_row(p, m, v, i, gradients, i, update)
 
 
+@unchecked
+def _update_row_without_gradient(p, m, v, row, rate):
+    for j in range(p.shape[1]):
+        p[row, j], m[row, j], v[row, j] = adam_without_gradient(p[row, j], m[row, j], v[row, j], rate)
+
+
 @kernel
 def flush_lazy_updates(moments, last_update_step, rows, step, rate):
     """Apply the updates of Adam that rows skipped before `step`, when they had no gradients.
@@ -97,8 +103,7 @@ def flush_lazy_updates(moments, last_update_step, rows, step, rate):
             continue
         for s in range(last + 1, last + 1 + min(skipped, FORGOTTEN)):
             rate_s = step_rate(ADAM, rate, s)
-            for j in range(p.shape[1]):
-                p[row, j], m[row, j], v[row, j] = adam_without_gradient(p[row, j], m[row, j], v[row, j], rate_s)
+            _update_row_without_gradient(p, m, v, row, rate_s)
         if skipped > FORGOTTEN:
             for j in range(p.shape[1]):
                 m[row, j], v[row, j] = decay_moments(m[row, j], v[row, j], skipped - FORGOTTEN)
