@@ -81,7 +81,7 @@ def command(who: str, size: int, epochs: int, seed: int) -> list[str]:
 
 def our_rate(who: str, size: int) -> float:
     """Words per second of one epoch."""
-    return float(printed_json(*command(who, size, 1, 1))["per_second"])
+    return float(printed_json(*command(who, size, 1, 1))["words_per_second"])
 
 
 def gensim_rate(peer: Peer, size: int) -> float:

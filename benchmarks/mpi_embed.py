@@ -46,7 +46,7 @@ def main() -> None:
                 if processes > 1:
                     run = [MPIRUN, "-n", str(processes), *run, "--threads", "1"]
                 found = printed_json(*run)
-                sent = found.get("bytes_sent", 0) / (found["trained_on"] / processes)
+                sent = found.get("bytes_sent", 0) / (found["tokens"] / processes)
                 figures.append(quality(options.data))
                 print(f"{processes} processes, seed {seed}: {figures[-1]}", file=sys.stderr, flush=True)
             columns = list(zip(*figures, strict=True))

@@ -133,7 +133,7 @@ def agreement(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]
             one, other = (LanguageModel.load(str(here / f"{number}.model")).tensors for number in (1, processes))
             real = [key for key, tensor in one.items() if tensor.dtype == np.float32]
             largest = max(float(np.abs(one[key] - other[key]).max()) for key in real)
-            yield name, processes, largest, found["perplexity"]
+            yield name, processes, largest, found["test"][0]["perplexity"]
 
 
 def measured(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
@@ -146,18 +146,18 @@ def measured(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
             found = train(processes, *options, here=here)
             k = 100 * (STEPS if noise == "step" else 1)
             expected = train_bytes(counts, shape, 20, k, noise, processes)
-            yield f"train-lm, {noise}", processes, found["bytes_sent"] / found["words"], expected
+            yield f"train-lm, {noise}", processes, found["bytes_sent"] / found["tokens"], expected
     with open(data / "wiki/wiki100.txt", "rb") as file:
         (here / "wiki.txt").write_bytes(file.read(WIKI_BYTES))
     for processes in (2, 4):
         found = run(processes, "vocab", "wiki.txt", "-o", "v", cwd=here)
-        yield "vocab", processes, found["bytes_sent"] / (found["words"] / processes), _vocab_bytes(here, processes)
+        yield "vocab", processes, found["bytes_sent"] / (found["tokens"] / processes), _vocab_bytes(here, processes)
     for processes in (2, 4):
         found = run(
             processes, "embed", "wiki.txt", "--vocab", "v", "--epochs", "1", "--threads", "1", "-o", "e", cwd=here
         )
-        own = found["trained_on"] / processes
-        yield "embed, size 100", processes, found["bytes_sent"] / own, embed_bytes(found["words"], 100, processes)
+        own = found["tokens"] / processes
+        yield "embed, size 100", processes, found["bytes_sent"] / own, embed_bytes(found["vocabulary"], 100, processes)
 
 
 def _vocab_bytes(here: Path, processes: int) -> float:

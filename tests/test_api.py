@@ -1,6 +1,5 @@
 """neglm from Python, and language models as vectors: the same figures as from the command line."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import neglm_cli
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from tests.cli.test_score import model, rows, trained  # noqa: F401
-from tests.conftest import Neglm
+from tests.conftest import Neglm, only_text
 from tests.sgns.making import some_text
 
 
@@ -30,9 +29,9 @@ def test_a_language_model_from_python(neglm: Neglm) -> None:
     assert isinstance(loaded.score(lines[0]), float)
     assert loaded.score([]) == []
     assert loaded.score(line for line in lines[:2]) == pytest.approx(scores[:2], abs=1e-5)
-    figures = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
+    figures = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
     assert loaded.perplexity("test.txt") == pytest.approx(figures["perplexity"], abs=1e-5)
-    generated = neglm("generate", "--prompt", "w1 w2", "--lines", "1", "--words", "5").stdout.decode()
+    generated = neglm("generate", "--prompt", "w1 w2", "--lines", "1", "--max-words", "5").stdout.decode()
     assert loaded.generate("w1 w2", words=30).startswith(generated.split("\n")[0])
     assert loaded.words[loaded.id("w1")] == "w1"
     with pytest.raises(KeyError):
@@ -91,8 +90,8 @@ def test_a_training_that_starts_from_vectors(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     neglm("embed", "corpus.txt", "--size", "9", "--no-cache", "--min-count", "3")
     vectors = neglm_cli.load("vectors.safetensors")
-    small = ("--hidden", "9", "--k", "2", "--batch", "3", "--bptt", "6", "--no-cache", "--model", "new.safetensors")
-    rest = ("--epochs", "1", "--lr", "1e-12", "--init-embeddings", "vectors.safetensors")
+    small = ("--hidden", "9", "--k", "2", "--batch", "3", "--bptt", "6", "--no-cache", "--output", "new.safetensors")
+    rest = ("--epochs", "1", "--lr", "1e-12", "--init-vectors", "vectors.safetensors")
     result = neglm("train-lm", "corpus.txt", *small, *rest)
     assert f"{len(vectors.words)} of ".encode() in result.stderr
     started = neglm_cli.load("new.safetensors")

@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from made import Made, as_json, as_log, curves, number, read_benchmarks, read_json, read_log, table
+from made import Made, as_json, as_log, curves, number, read_benchmarks, read_log, read_test, table
 
 from neglm_cli.pictures.log import TrainingLog
 
@@ -22,7 +22,7 @@ TOGETHER = ("neglm", "neglm-z", "b", "nce", "softmax")  # in the picture of lear
 START_OF_BIASES = ("nce", "nce0", "neglm")  # in the second one
 EPOCH_BY_EPOCH = (*TOGETHER, "nce0")  # in the table of first epochs
 RIGHT_WAY = "neglm-1"  # what neg trains, for as long
-CLIP = 5.0  # gradients with a larger norm are shortened to it
+CLIP = 5.0  # gradients are clipped to this norm
 SPEED_OF = {"softmax": "train-lm: 2×300, softmax", "others": "train-lm: 2×300, independent noise"}  # in the benchmarks
 EARLY = (1, 2, 5, 7, 12, 20)  # epochs
 
@@ -67,7 +67,7 @@ def runs_in(directory: Path) -> dict[str, Run]:
     found = {}
     for name in (*TRAININGS, RIGHT_WAY):
         log, test = directory / name / "log.json", directory / name / "test.json"
-        if log.exists() and (run := Run(read_log(log), read_json(test) if test.exists() else None)).epochs:
+        if log.exists() and (run := Run(read_log(log), read_test(test) if test.exists() else None)).epochs:
             found[name] = run
     return found
 
@@ -83,7 +83,7 @@ def _perplexities(seeds: list[dict[str, Run]]) -> str:
         best = [min(epoch["valid_perplexity"] for epoch in run.epochs) for run in runs]
         test = runs[0].test
         log_z = f"{number(test['log_z_mean'])} ± {number(test['log_z_std'])}" if test else "–"
-        minutes = runs[0].epochs[-1]["words"] / rates[SPEED_OF["softmax" if name == "softmax" else "others"]] / 60
+        minutes = runs[0].epochs[-1]["tokens"] / rates[SPEED_OF["softmax" if name == "softmax" else "others"]] / 60
         rows.append(
             [
                 title, number(papers), on_test(runs), _over_seeds(best), log_z, epochs_of(runs[0]), f"{minutes:.0f} min"

@@ -128,7 +128,7 @@ class Named:
 
 
 def find_vocabulary(
-    readable: list[str], vocab: str | None, min_count: int, max_size: int | None, threads: int
+    readable: list[str], vocab: str | None, min_count: int, max_vocab: int | None, threads: int
 ) -> "tuple[Vocabulary, list[dict[str, Any]]]":
     """The vocabulary of this name, or the one that lies here, with the corpus that it remembers; without any, that of
     the corpus."""
@@ -148,8 +148,8 @@ def find_vocabulary(
             Progress("counting words", opened.size) as progress,
             counting(opened, threads, COUNTING_MEMORY, progress.advance, ranks=processes) as counts,
         ):
-            together = gather_counts(counts, min_count, max_size, processes)
-            return broadcast_from_rank0(processes, lambda: build(together, min_count, max_size)), []
+            together = gather_counts(counts, min_count, max_vocab, processes)
+            return broadcast_from_rank0(processes, lambda: build(together, min_count, max_vocab)), []
     path = DEFAULT_VOCABULARY if vocab is None else vocab
     vocabulary = Vocabulary.load(path)
     console.note(f"using the vocabulary {shown(path)} ({count_of(len(vocabulary), 'entry')})")

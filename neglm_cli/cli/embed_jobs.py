@@ -110,7 +110,7 @@ def resumed_job(output: str, given: dict[str, Any], corpus: list[str], pairs: st
 
     path = output + PARTIAL
     if not os.path.exists(path):
-        raise nothing_to_resume(output, "--init")
+        raise nothing_to_resume(output, "--init-vectors")
     partial = Vectors.load(path)
     check_same(ranks(), "state", partial.progress, "all machines must see the same files")
     known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE

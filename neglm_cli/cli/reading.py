@@ -1,4 +1,4 @@
-"""What commands share that read texts with a language model."""
+"""Loading of language models, and lines of text as word ids."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A line of text, as the model sees it."""
+    """A line of text, with the ids of its words."""
 
     text: bytes
     words: list[bytes]
     ids: "np.ndarray"  # int32
-    unknown: list[bool]  # words that are out of the vocabulary
+    unknown: list[bool]  # True for out-of-vocabulary words
 
 
 class Opened(NamedTuple):
-    """A language model, ready to read."""
+    """A language model, ready to score text."""
 
     model: "LanguageModel"
     device: "CpuDevice"
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
     encoder: "Encoder"
 
     def line(self, text: bytes) -> Line:
-        """Words as the vocabulary knows them: those that it does not are `<unk>`."""
+        """Encode a line; out-of-vocabulary words become `<unk>`."""
         import numpy as np
 
         ids = self.encoder.encode(text)
@@ -48,16 +48,16 @@ def load_model(path: str) -> "LanguageModel":
 
     model = LanguageModel.load(path)
     if not model.finished:
-        console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
+        console.note(f"{model.name} is a checkpoint of an unfinished training: results are preliminary")
     return model
 
 
 def open_model(path: str, threads: int | None, rows: int) -> Opened:
-    """rows: words that go through the network together."""
+    """Load a model and make a scorer for it. rows: words that are scored at a time."""
     from neglm_cli.lm.devices import cpu_device_with
     from neglm_cli.text.encode import Encoder
 
     model = load_model(path)
     device = cpu_device_with(model, thread_count(threads))
-    encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in a text is told from unknown words
+    encoder = Encoder(model.words, unknown=len(model.words))  # tells <unk> in the text from OOV words
     return Opened(model, device, device.scorer(rows), encoder)

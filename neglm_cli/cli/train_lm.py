@@ -45,9 +45,9 @@ WORDS_OF_1B = 64_000
     "train-lm",
     ("neglm vocab corpus.txt && neglm train-lm --loss neglm --k 100", "The paper's model of a text."),
     ("neglm train-lm train.txt --valid valid.txt --log train.log", "Keep the model that predicts another text best."),
-    ("neglm train-lm --resume", "Go on with a training that was interrupted."),
-    ("neglm train-lm --dry-run --preset 1b news.txt", "What a large model would take, before it is trained."),
-    ("mpirun -n 2 neglm train-lm --noise batch", "In two processes, which may be on two machines."),
+    ("neglm train-lm --resume", "Resume an interrupted run."),
+    ("neglm train-lm --dry-run --preset 1b news.txt", "Estimate the memory, disk space and time of a large model."),
+    ("mpirun -n 2 neglm train-lm --noise batch", "On two ranks, perhaps on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
     spread=("--valid",),
     settings=Settings,
@@ -56,13 +56,13 @@ def train_lm(
     corpus: TrainingCorpus = None,
     vocab: VocabularyFile = None,
     min_count: option.MinCount = None,
-    max_size: option.MaxSize = None,
+    max_vocab: option.MaxVocab = None,
     valid: option.Valid = None,
     cache: Cache = True,
     preset: option.Preset = "ptb",
-    init_embeddings: option.InitEmbeddings = None,
+    init_vectors: option.InitVectors = None,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
-    model: option.Model = DEFAULT_MODEL,
+    output: option.Output = DEFAULT_MODEL,
     log: option.Log = None,
     json: Json = False,
     dry_run: option.DryRun = False,
@@ -81,60 +81,59 @@ def train_lm(
     shows why the correction is there; softmax: p(w|c) is proportional to exp(w·c + b), with all words in place of
     noise. neglm-format(5) has the table with all constants, and the formulas of the optimizers.
 
-    The text is one sequence; the end of a line is the word <eos>, and words out of the vocabulary are <unk>. An epoch
-    predicts all but the first word and up to --batch - 1 words at the end. The text is read from disk in every epoch.
-    Memory holds the parameters, what the optimizer keeps of them, and one minibatch; time does not depend on the size
-    of the vocabulary (but for softmax).
+    The text is one sequence; the end of a line is the word <eos>, and out-of-vocabulary words are <unk>. An epoch
+    predicts all words except the first and up to --batch - 1 at the end. The text is read from disk in every epoch.
+    Memory holds the parameters, the optimizer state and one minibatch; time per word does not depend on the size of the
+    vocabulary, except for softmax.
 
-    While it trains, the state is written to the model's name with .partial behind it, once a minute or so, after each
-    epoch and when it is interrupted; a new training of that name is refused while it is there, and any second process
-    while one is at work. With --valid the model is written after each epoch that is the best so far, else at the end. A
-    training that diverges is stopped, and leaves what was written before.
+    A checkpoint, the output's name with .partial appended, is written about once a minute, after each epoch and on
+    interruption. While it exists, new trainings with the same output are refused, as is a second process while one is
+    running. With --valid the model is written after each epoch that is the best so far, otherwise at the end. A
+    training that diverges is stopped; earlier files are kept.
 
-    Under mpirun, processes divide the rows of the batch, and add up their gradients after each minibatch: they train
-    the model that one process trains, bit for bit if two or four train on processors, else up to rounding. The first
-    one speaks and writes for all. If one of them gets SIGTERM, all stop and one state is written; --resume works with
-    any number of processes.
+    Under mpirun, ranks divide the rows of the batch and sum their gradients after each minibatch: they train the same
+    model as one rank, bit for bit for two or four ranks on CPUs, otherwise up to rounding. Rank 0 prints and writes the
+    files. If any rank gets SIGTERM, all stop and write one checkpoint; --resume works with any number of ranks.
 
-    LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
-    learning_rate; progress has loss (nats per word since the last report, or since the epoch began), loss_words (how
-    many words that is the mean of), gradient_norm, log_z_mean and log_z_std (of some words of the last minibatch);
-    epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
-    log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
+    LOG: every line has event (progress, epoch or end), epoch, step, tokens (trained on so far, with ends of line),
+    seconds, words_per_second and learning_rate; progress has loss (nats per word since the last report, or since the
+    epoch began), loss_tokens (over which it is the mean), gradient_norm, log_z_mean and log_z_std (of some words of the
+    last minibatch); epoch has loss and loss_tokens (of the epoch) and, with --valid, valid_perplexity and best.
+    Resuming appends to the log; if a step appears twice, the later line wins. Under mpirun every line has its rank.
     """
-    words = {"min_count": min_count, "max_size": max_size}
-    check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, model, log)
-    read = [*(corpus or []), *(valid or []), vocab or DEFAULT_VOCABULARY, init_embeddings]
-    refuse_overwriting([model, model + PARTIAL, log_name(log)], read, [model + PARTIAL] if resume else [])
-    if resume and init_embeddings is not None:
-        raise typer.BadParameter("--resume has its vectors already: leave out --init-embeddings.")
-    check_writable(model)
+    words = {"min_count": min_count, "max_vocab": max_vocab}
+    check_usage(given, preset, words, corpus or [], vocab, valid or [], resume, dry_run, output, log)
+    read = [*(corpus or []), *(valid or []), vocab or DEFAULT_VOCABULARY, init_vectors]
+    refuse_overwriting([output, output + PARTIAL, log_name(log)], read, [output + PARTIAL] if resume else [])
+    if resume and init_vectors is not None:
+        raise typer.BadParameter("--resume has its vectors already: leave out --init-vectors.")
+    check_writable(output)
     one_blas_thread()
     console.announce_compiling()
     gpu = find_gpu(device)
     with ExitStack() as copies:
         if not dry_run:
-            on_rank0(ranks(), lambda: copies.enter_context(exclusive(model)))
+            on_rank0(ranks(), lambda: copies.enter_context(exclusive(output)))
         if resume:
-            job = resumed_job(model, given, corpus or [], valid or [], cache, gpu, copies)
+            job = resumed_job(output, given, corpus or [], valid or [], cache, gpu, copies)
         else:
             if not dry_run:
-                refuse_unfinished(model)
-            limit = max_size or (WORDS_OF_1B if preset == "1b" else None)
+                refuse_unfinished(output)
+            limit = max_vocab or (WORDS_OF_1B if preset == "1b" else None)
             settings = settings_of(preset, given)
-            counted = {"min_count": min_count or 1, "max_size": limit}
-            vectors = vectors_to_start_from(init_embeddings, settings)  # before the long work on the texts
+            counted = {"min_count": min_count or 1, "max_vocab": limit}
+            vectors = vectors_to_start_from(init_vectors, settings)  # before the long work on the texts
             texts = new_texts(corpus or [], vocab, valid or [], settings, counted, cache and not dry_run, copies)
             if dry_run and ranks().size > 1:
-                raise typer.BadParameter("--dry-run is the work of one process: start it without mpirun.")
+                raise typer.BadParameter("--dry-run runs in a single process: start it without mpirun.")
             if dry_run:
                 expected = estimate(texts, settings, gpu)
                 console.json(expected) if json else console.result(estimate_as_text(expected))
                 return
-            note_replacing(model)
+            note_replacing(output)
             job = new_job(texts, settings, gpu, vectors)
             del vectors  # training needs the memory
         copies.callback(job.device.close)
         with Log(log, goes_on=resume) as reports:
-            summary = Run(job, model, checkpoint, reports).train()
-    console.summary(summary, as_text(summary), model, json)
+            summary = Run(job, output, checkpoint, reports).train()
+    console.summary(summary, as_text(summary), output, json)

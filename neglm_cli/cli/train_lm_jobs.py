@@ -54,7 +54,7 @@ def new_texts(
     corpus: list[str], vocab: str | None, valid: list[str], settings: "Settings", words: dict[str, Any], cache: bool,
     copies: ExitStack,
 ) -> "Texts":  # fmt: skip
-    """`words`: min_count and max_size, for a text without a vocabulary."""
+    """`words`: min_count and max_vocab, for a text without a vocabulary."""
     from neglm_cli.lm.job import Texts, check_batch, check_known
     from neglm_cli.text.corpus import open_corpus
 
@@ -63,7 +63,7 @@ def new_texts(
         open_corpus(valid)  # before the long work on the corpus: one that cannot be read is refused
     named = Named(corpus, copies)
     counted = not has_vocabulary(vocab)
-    vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_size"], threads)
+    vocabulary, files = find_vocabulary(named.readable, vocab, words["min_count"], words["max_vocab"], threads)
     opened = open_named_or_remembered(named.readable, files, vocab, threads)
     check_texts(opened)
     encoded = _encoded(opened, vocabulary, settings, cache and not named.any_pipe)
@@ -120,7 +120,7 @@ def resumed_job(
 
     path = output + PARTIAL
     if not os.path.exists(path):
-        raise nothing_to_resume(output, "--init-embeddings")
+        raise nothing_to_resume(output, "--init-vectors")
     state = LanguageModel.load(path, STATE)
     check_same(ranks(), "state", state.checksum, "all machines must see the same files")
     may_change = [setting.name for setting in declared(Settings).values() if setting.resumable]

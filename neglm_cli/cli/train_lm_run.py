@@ -193,7 +193,7 @@ class Run:
             self._has_written_model = True
         if self._state and job.progress.epoch < job.settings.epochs:
             self._save_state()
-        found: dict[str, Any] = {"loss": end.loss, "loss_words": end.words}
+        found: dict[str, Any] = {"loss": end.loss, "loss_tokens": end.words}
         if end.perplexity is not None:
             found |= {"valid_perplexity": end.perplexity, "best": end.best}
         self._record("epoch", found, end.epoch)
@@ -206,7 +206,7 @@ class Run:
         """What happened since the last report, and how far the model normalises itself."""
         log_z = self._job.device.log_z()
         self._log_z = float(log_z.mean()), float(log_z.std())
-        found = {"loss": self._running.mean, "loss_words": self._running.words, "gradient_norm": norm}
+        found = {"loss": self._running.mean, "loss_tokens": self._running.words, "gradient_norm": norm}
         self._record("progress", found | {"log_z_mean": self._log_z[0], "log_z_std": self._log_z[1]})
         self._running.reset(time.monotonic())
 
@@ -217,7 +217,7 @@ class Run:
                 "event": event,
                 "epoch": epoch or progress.epoch + (event == "progress"),
                 "step": progress.step,
-                "words": progress.words,
+                "tokens": progress.words,
                 "seconds": round(self._progress.seconds, 3),
                 "words_per_second": round(self._progress.rate),
                 "learning_rate": self._trainer.rate if epoch is None else self._job.settings.rate(epoch - 1),
@@ -249,12 +249,12 @@ class Run:
         progress, settings = job.progress, job.settings
         return {
             "output": self._output,
-            "loss": settings.loss,
+            "objective": settings.loss,
             "vocabulary": len(job.texts.words),
             "parameters": job.device.shape.parameters(LOSSES[settings.loss].bias),
             "epochs": progress.epoch,
-            "words": progress.words,
-            "training_loss": progress.losses[-1],
+            "tokens": progress.words,
+            "loss": progress.losses[-1],
             "valid_perplexity": progress.best if progress.validations else None,
             "best_epoch": progress.best_epoch or None,
             "seconds": round(seconds, 3),
@@ -265,12 +265,12 @@ class Run:
 
 def as_text(summary: dict[str, Any]) -> str:
     name = "the model" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    lines = [f"{name}: {summary['loss']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
+    lines = [f"{name}: {summary['objective']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
     lines.append(
-        f"  {'trained on':<16}{count_of(summary['words'], 'word')} in {count_of(summary['epochs'], 'epoch')}, "
+        f"  {'trained on':<16}{count_of(summary['tokens'], 'token')} in {count_of(summary['epochs'], 'epoch')}, "
         f"{summary['seconds']:,.1f} s, {summary['words_per_second']:,} words/s"
     )
-    lines.append(f"  {'loss':<16}{summary['training_loss']:.4f} nats per word, in the last epoch")
+    lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per word, in the last epoch")
     if summary["valid_perplexity"] is not None:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")

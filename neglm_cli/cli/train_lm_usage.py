@@ -27,19 +27,21 @@ def check_usage(
     for name, value in words.items():
         if value is not None and (resume or has_vocabulary(vocab)):
             option = name.replace("_", "-")
-            raise typer.BadParameter(f"--{option} is for a text that is counted here: there is a vocabulary already.")
+            raise typer.BadParameter(
+                f"--{option} is for a text whose words are counted: there is a vocabulary already."
+            )
     if [*corpus, *valid].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     if resume and (vocab is not None or preset != "ptb"):
-        raise typer.BadParameter("--resume has its words and options already: leave out --vocab and --preset.")
+        raise typer.BadParameter("--resume has its vocabulary and settings already: leave out --vocab and --preset.")
     if resume and dry_run:
         raise typer.BadParameter("--dry-run tries a new training: leave out --resume.")
     state = state_beside(model)
     if resume and not state:
-        raise typer.BadParameter("--resume needs the name of the model that was being made: give it with --model.")
+        raise typer.BadParameter("--resume needs the output of the interrupted run: name it with --output.")
     if valid and not state and not dry_run:
-        raise typer.BadParameter("--valid keeps the best model in a file: name one with --model.")
+        raise typer.BadParameter("--valid keeps the best model in a file: name one with --output.")
     if log in STANDARD_OUTPUT:
         raise typer.BadParameter("--log needs the name of a file: standard output has the summary.")
     if log is not None and os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):
-        raise typer.BadParameter("--log and --model are the same file: name another.")
+        raise typer.BadParameter("--log and --output are the same file: name another.")

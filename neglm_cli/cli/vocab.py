@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,12 +35,12 @@ WORD_WIDTH = 40  # characters of a word in the summary
 
 @subcommand(
     "vocab",
-    ("neglm vocab corpus.txt", "Count the words of a text; writes vocab.safetensors."),
-    ("neglm vocab --min-count 3 --max-size 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
-    ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm reads compressed files by itself, too.)"),
-    ("neglm vocab corpus.txt --text --output - | head", "The most frequent words, as text."),
-    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts together."),
-    ("neglm vocab --merge words.tsv", "Make a vocabulary of a list of words and counts."),
+    ("neglm vocab corpus.txt", "Count words; writes vocab.safetensors."),
+    ("neglm vocab --min-count 3 --max-vocab 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
+    ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm also reads compressed files itself.)"),
+    ("neglm vocab corpus.txt --format text --output - | head", "The most frequent words, as text."),
+    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts combined."),
+    ("neglm vocab --merge words.tsv", "Build a vocabulary from a list of words and counts."),
 )
 def vocab(
     corpus: Annotated[
@@ -54,13 +54,13 @@ def vocab(
     ],
     min_count: Annotated[
         int,
-        typer.Option(min=1, help="Leave out words that occur fewer than N times.", metavar="N", rich_help_panel=INPUT),
+        typer.Option(min=1, help="Drop words that occur fewer than N times.", metavar="N", rich_help_panel=INPUT),
     ] = 1,
-    max_size: Annotated[
+    max_vocab: Annotated[
         int | None,
         typer.Option(
             min=3,
-            help="Keep at most N words, the most frequent, including <unk> and <eos>.",
+            help="Keep only the N most frequent words, including <unk> and <eos>.",
             show_default="no limit",
             metavar="N",
             rich_help_panel=INPUT,
@@ -71,8 +71,7 @@ def vocab(
         typer.Option(
             "--merge",
             help="The arguments are vocabularies, not texts: combine them into the exact vocabulary of all their "
-            "texts. "
-            "Also reads word lists, as --text and --word2vec write them, as far as their counts tell.",
+            "texts. Also reads word lists, as --format text and --format word2vec write them.",
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -82,22 +81,20 @@ def vocab(
             "--output",
             "-o",
             help="File to write; - is standard output.",
-            show_default="vocab.safetensors, or vocab.txt with --text or --word2vec",
+            show_default="vocab.safetensors; vocab.txt for the other formats",
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    text: Annotated[
-        bool, typer.Option("--text", help="Write text: word TAB count lines.", rich_help_panel=OUTPUT)
-    ] = False,
-    word2vec: Annotated[
-        bool,
+    format: Annotated[
+        Literal["safetensors", "text", "word2vec"],
         typer.Option(
-            "--word2vec",
-            help="Write text in the form of word2vec's -save-vocab: a blank instead of the tab, </s> for <eos>.",
+            help="safetensors: a file for other commands; text: word TAB count lines; word2vec: text as word2vec's "
+            "-save-vocab writes it, with a space for the tab and </s> for <eos>.",
+            metavar="FORMAT",
             rich_help_panel=OUTPUT,
         ),
-    ] = False,
+    ] = "safetensors",
     top: Annotated[
         int, typer.Option(min=0, help="Show the N most frequent words.", metavar="N", rich_help_panel=OUTPUT)
     ] = 10,
@@ -109,20 +106,18 @@ def vocab(
 ) -> None:
     """Count the words of a text and write its vocabulary.
 
-    Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as
-    the word <eos>. Words that are left out are counted as <unk>, which is always in the vocabulary, as is <eos>.
-    <unk> in the text itself is counted with them. Words are ordered by count, then by their bytes.
+    Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as the word
+    <eos>. Dropped words (out of vocabulary, OOV) count as <unk>, as does <unk> in the text itself. <unk> and <eos> are
+    always in the vocabulary. Words are sorted by count, then by their bytes.
 
-    The vocabulary remembers its corpus: where it is, its size, and a fingerprint that tells whether it has changed.
-    The same files, at the same place relative to the output, give the same bytes, whatever the threads and the
-    memory. Counts are exact: a table that outgrows --memory continues on disk, in the directory that TMPDIR names.
+    The vocabulary records the path, size and fingerprint of its corpus, to find it again and to detect changes. The
+    same files, at the same paths relative to the output, give the same bytes, whatever the number of threads and the
+    memory. Counts are exact: a table larger than --memory spills to disk, in the directory TMPDIR.
 
-    Under mpirun, processes divide the text, or compressed files as they are, and then the words, by their hash: no
-    process holds all of them but for those that are kept, which the first one writes. The bytes are the same.
+    Under mpirun, ranks divide the text (compressed files are not split), and then the words, by their hash: no rank
+    holds all words. Rank 0 writes the file, which has the same bytes.
     """
-    if text and word2vec:
-        raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
-    path = ("vocab.txt" if text or word2vec else "vocab.safetensors") if output is None else output
+    path = ("vocab.safetensors" if format == "safetensors" else "vocab.txt") if output is None else output
     if corpus.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting([path], [] if merge else corpus, corpus if merge else [])
@@ -131,25 +126,27 @@ def vocab(
     console.announce_compiling()
     processes = ranks()
     if merge and processes.size > 1:
-        raise typer.BadParameter("--merge is the work of one process: start it without mpirun.")
+        raise typer.BadParameter("--merge runs in a single process: start it without mpirun.")
 
     def write(vocabulary: "Vocabulary", seconds: float) -> None:
         from neglm_cli.text import wordlist
 
-        if text or word2vec:
-            wordlist.save(vocabulary, path, word2vec)
-        else:
+        if format == "safetensors":
             vocabulary.save(path)
-        summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)} | traffic(processes)
+        else:
+            wordlist.save(vocabulary, path, format == "word2vec")
+        rate = None if merge else round(vocabulary.tokens / max(seconds, 1e-9))
+        timing = {"seconds": round(seconds, 3), "words_per_second": rate}
+        summary = _summary(vocabulary, path, top) | timing | traffic(processes)
         console.summary(summary, _as_text(summary), path, json)
 
-    (_merge if merge else _count)(corpus, min_count, max_size, thread_count(threads), budget, write)
+    (_merge if merge else _count)(corpus, min_count, max_vocab, thread_count(threads), budget, write)
 
 
-Write = Callable[["Vocabulary", float], None]  # gets the seconds, too
+Write = Callable[["Vocabulary", float], None]  # called with the vocabulary and the seconds that it took
 
 
-def _count(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
+def _count(paths: list[str], min_count: int, max_vocab: int | None, threads: int, memory: int, write: Write) -> None:
     from neglm_cli.scale.agreement import on_rank0
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.count import counting
@@ -162,17 +159,17 @@ def _count(paths: list[str], min_count: int, max_size: int | None, threads: int,
         counting(corpus, threads, memory, progress.advance, load_kernels, processes) as counts,
     ):
         if counts.runs:
-            console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
-        together = gather_counts(counts, min_count, max_size, processes)
-        on_rank0(processes, lambda: write(build(together, min_count, max_size), progress.seconds))
+            console.note(f"the word table exceeds --memory: {count_of(counts.runs, 'sorted run')} spilled to disk")
+        together = gather_counts(counts, min_count, max_vocab, processes)
+        on_rank0(processes, lambda: write(build(together, min_count, max_vocab), progress.seconds))
 
 
-def _merge(paths: list[str], min_count: int, max_size: int | None, threads: int, memory: int, write: Write) -> None:
+def _merge(paths: list[str], min_count: int, max_vocab: int | None, threads: int, memory: int, write: Write) -> None:
     from neglm_cli.text.vocabulary import build, merge
     from neglm_cli.text.wordlist import read_counts
 
     progress = Progress("merging", None)
-    write(build(merge([read_counts(path) for path in paths]), min_count, max_size), progress.seconds)
+    write(build(merge([read_counts(path) for path in paths]), min_count, max_vocab), progress.seconds)
 
 
 def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
@@ -180,10 +177,10 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
         "output": path,
         "vocabulary": len(vocabulary),
         "lines": vocabulary.lines,
-        "words": vocabulary.tokens,
-        "distinct": vocabulary.distinct,
-        "cut_words": vocabulary.cut_words,
-        "cut_tokens": vocabulary.cut_tokens,
+        "tokens": vocabulary.tokens,
+        "distinct_words": vocabulary.distinct,
+        "oov_words": vocabulary.cut_words,
+        "oov": vocabulary.cut_tokens,
         "coverage": vocabulary.coverage,
         "most_frequent": [
             [str(vocabulary.words[start:end].data, "utf-8", "backslashreplace"), count]  # of a huge word, only one copy
@@ -196,18 +193,16 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
 
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the vocabulary" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    kept = summary["distinct"] - summary["cut_words"]
+    kept = summary["distinct_words"] - summary["oov_words"]
     rows = [
         ("lines", f"{summary['lines']:,}"),
-        ("words", f"{summary['words']:,}"),
-        ("distinct words", f"{summary['distinct']:,}"),
-        ("kept", f"{kept:,}, which cover {summary['coverage']:.2%} of the text"),
+        ("tokens", f"{summary['tokens']:,}"),
+        ("distinct words", f"{summary['distinct_words']:,}"),
+        ("kept", f"{count_of(kept, 'word')}, which cover {summary['coverage']:.2%} of the text"),
     ]
-    if summary["cut_words"]:
-        rows.append(
-            ("left out", f"{summary['cut_words']:,}, counted {count_of(summary['cut_tokens'], 'time')} as <unk>")
-        )
-    lines = [f"{name}: {count_of(summary['vocabulary'], 'entry')}, with <unk> and <eos>"]
+    if summary["oov_words"]:
+        rows.append(("OOV", f"{count_of(summary['oov_words'], 'word')}, {count_of(summary['oov'], 'token')}: <unk>"))
+    lines = [f"{name}: {count_of(summary['vocabulary'], 'entry')}, including <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:
         words = "  ".join(f"{short(word, WORD_WIDTH)} {count:,}" for word, count in summary["most_frequent"])

@@ -89,7 +89,7 @@ class Task(NamedTuple):
     def parameters(self) -> Parameters:
         settings = self.settings
         shape = Shape(self.words, settings.embedding, settings.hidden, settings.layers)
-        return start(shape, settings.seed, settings.init, settings.init_output, 0.0)
+        return start(shape, settings.seed, settings.init_range, settings.init_output, 0.0)
 
 
 Maker = Callable[[Task], Device]

@@ -112,7 +112,7 @@ def new_device(
     and takes no memory for words that are not used."""
     shape = Shape(len(words), settings.embedding, settings.hidden, settings.layers)
     bias = first_bias(settings.loss, len(words)) if settings.bias_init is None else settings.bias_init
-    sizes = (0.0, 0.0, 0.0) if empty else (settings.init, settings.init_output, bias)
+    sizes = (0.0, 0.0, 0.0) if empty else (settings.init_range, settings.init_output, bias)
     parameters = start(shape, settings.seed, *sizes)
     if vectors is not None:
         ids = np.array([vectors.words.id(word) for word in words])

@@ -108,7 +108,7 @@ PARAMETERS = tuple(
     )
 )
 MODEL_FIELDS = (
-    Field("arguments", Object(options.TRAIN_LM, complete=False),
+    Field("arguments", options.TRAIN_LM,
           "object with the options of the training, as neglm-train-lm(1) has them; none need be there, and those that "
           "other fields or tensors say, too, say the same"),
     CORPUS,
@@ -142,7 +142,7 @@ KINDS = {
             Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
         ),
         (
-            Field("arguments", options.VOCAB, "object with `min_count` and `max_size` (null: no limit)"),
+            Field("arguments", options.VOCAB, "object with `min_count` and `max_vocab` (null: no limit)"),
             CORPUS,
             Field("lines", Integer(), "lines of the corpus"),
             Field("tokens", Integer(), "words of the corpus, without ends of line"),
@@ -191,7 +191,7 @@ KINDS = {
         (
             Field(
                 "arguments",
-                Object(options.EMBED, complete=False),
+                options.EMBED,
                 "object with all options of the training; empty if it was not neglm's",
             ),
             CORPUS,
@@ -210,8 +210,8 @@ KINDS = {
             Field(
                 "progress",
                 options.DONE,
-                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --exact; both "
-                "0 if it was not neglm's",
+                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --full-batch; "
+                "both 0 if it was not neglm's",
             ),
         ),
         (

@@ -62,7 +62,8 @@ def _check_distinct(words: WordIndex, changed: WordIndex) -> None:
         if first.setdefault(written, word) != word:
             raise NeglmError(
                 f"the words `{displayed(first[written])}` and `{displayed(word)}` would both be written as "
-                f"`{displayed(written)}`, for this form holds no such white space; choose another with --form"
+                f"`{displayed(written)}`, because this format has no white space in words; choose another "
+                "--format"
             )
 
 
@@ -103,7 +104,9 @@ def read(
         if found is ImportForm.NPY:
             return two_files.read_npy(source, words or _words_next_to(path)), found
         if words is not None:
-            raise NeglmError(f"{source.name} is in the form `{found}`, which has its words in it: leave out --words")
+            raise NeglmError(
+                f"{source.name} is in the format `{found}`, which contains its words: leave out --word-list"
+            )
         return (word2vec.read_text if found is ImportForm.TEXT else word2vec.read_binary)(source), found
 
 
@@ -146,5 +149,5 @@ def _words_next_to(path: str) -> str:
     found = companion_file(path, WORDS_ENDING)
     if path == STANDARD_STREAM or not os.path.exists(found):
         expected = "" if path == STANDARD_STREAM else f", and {shown(found)} does not exist"
-        raise NeglmError(f"an .npy file has no words in it{expected}: name a list of them with --words")
+        raise NeglmError(f"an .npy file has no words in it{expected}: name a list of them with --word-list")
     return found

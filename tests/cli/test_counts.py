@@ -29,10 +29,10 @@ def test_one_is_singular(neglm: Neglm) -> None:
     for arguments in (
         ("vocab", "one.txt", "--min-count", "2"),
         ("embed", "--size", "1", "--min-count", "1", *TRAINED),
-        ("export", "-o", "vectors.txt", "--top", "1"),
+        ("export", "-o", "vectors.txt", "--max-vocab", "1"),
         ("import", "vectors.txt", "-o", "one.safetensors"),
         ("eval", "--similarity", "known.tsv", "--analogy", "known.txt"),
-        ("plot", "vectors.safetensors", "--words", "1"),
+        ("plot", "vectors.safetensors", "--max-vocab", "1"),
         ("embed", "--pairs", "pair.tsv", "--size", "1", *TRAINED, "-o", "pairs.safetensors"),
         ("pmi", "pairs.safetensors"),
         ("plot", "--pmi", "pairs.safetensors"),

@@ -91,14 +91,14 @@ def test_case(neglm: Neglm, sets: None) -> None:
     result = neglm("eval", "--analogy", "questions", "--fold-case", "--json")
     assert b"fold-case" not in result.stderr
     family = json.loads(result.stdout)["analogy"][0]["semantic"]
-    assert (family["used"], family["skipped"], family["add"]["correct"]) == (2, 0, 2)
+    assert (family["used"], family["oov"], family["add"]["correct"]) == (2, 0, 2)
 
 
 def test_restrict(neglm: Neglm, sets: None) -> None:
     report = json.loads(
-        neglm("eval", "--similarity", "pairs", "--analogy", "questions", "--restrict", "4", "--json").stdout
+        neglm("eval", "--similarity", "pairs", "--analogy", "questions", "--max-vocab", "4", "--json").stdout
     )
-    assert report["words"] == 4
+    assert report["vocabulary"] == 4
     assert report["analogy"][0]["total"]["used"] == 2
     assert report["similarity"][0]["used"] == 3
 

@@ -67,7 +67,7 @@ def test_json_and_list(neglm: Neglm, corpus: Path) -> None:
 def test_npmi(neglm: Neglm, corpus: Path) -> None:
     """hong and kong occur only together: no phrase has a higher score."""
     listed = neglm(
-        "phrases", "corpus.txt", "--score", "npmi", "--threshold", "0.999", "-o", "out", "--list", "-"
+        "phrases", "corpus.txt", "--measure", "npmi", "--threshold", "0.999", "-o", "out", "--list", "-"
     ).stdout
     assert listed == b"hong_kong\t40\t1.0000\t1\nnew_york\t40\t1.0000\t1\n"
     assert Path("out").read_bytes() == JOINED.replace(b"new_york_city", b"new_york city")
@@ -210,8 +210,8 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
         (["corpus.txt", "--delimiter", " "], "none of them white space"),
         (["corpus.txt", "--delimiter", ""], "one character or more"),
         (["corpus.txt", "--threshold", "nan"], "--threshold nan joins nothing"),
-        (["corpus.txt", "--threshold", "5", "--score", "npmi"], "--threshold 5.0 joins nothing: npmi is 1 at most"),
-        (["corpus.txt", "--score", "t"], "--score"),
+        (["corpus.txt", "--threshold", "5", "--measure", "npmi"], "--threshold 5.0 joins nothing: npmi is 1 at most"),
+        (["corpus.txt", "--measure", "t"], "--measure"),
         (["corpus.txt", "--passes", "0"], "--passes"),
         (["corpus.txt", "--min-count", "0"], "--min-count"),
         (["corpus.txt", "--memory", "1K"], "at least 1M"),

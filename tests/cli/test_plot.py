@@ -147,7 +147,7 @@ def test_lines_are_told_apart_without_colours(neglm: Neglm, logs: None) -> None:
 
 
 def test_a_map_of_words(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("plot", "vectors.safetensors", "--words", "12")
+    result = neglm("plot", "vectors.safetensors", "--max-vocab", "12")
     assert re.fullmatch(
         r"map.svg: 12 most frequent words of vectors.safetensors, first two principal components, \d\d% of the "
         r"variance\n",
@@ -156,7 +156,7 @@ def test_a_map_of_words(neglm: Neglm, vectors: Vectors) -> None:
     found = texts("map.svg")
     assert set(WORDS[:12]) <= set(found)
     assert "word12" not in found
-    neglm("plot", "vectors.safetensors", "--words", "12", "-o", "again.svg")
+    neglm("plot", "vectors.safetensors", "--max-vocab", "12", "-o", "again.svg")
     assert Path("again.svg").read_bytes() == Path("map.svg").read_bytes()
     neglm("plot", "vectors.safetensors", "-o", "map.png")
     check_png("map.png")
@@ -187,15 +187,17 @@ def test_words_that_no_font_has(neglm: Neglm, workplace: Path) -> None:
 
 
 def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("plot", "vectors.safetensors", "--words", "20", "--method", "tsne", "-o", "map.svg", "--json")
-    assert json.loads(result.stdout)["method"] == "tsne"
+    result = neglm(
+        "plot", "vectors.safetensors", "--max-vocab", "20", "--projection", "tsne", "-o", "map.svg", "--json"
+    )
+    assert json.loads(result.stdout)["projection"] == "tsne"
     found = texts("map.svg")
     assert "20 most frequent words of vectors.safetensors, t-SNE" in found[-1]
     assert set(WORDS[:20]) & set(found)
     Path("stubs/sklearn").mkdir(parents=True)
     Path("stubs/sklearn/__init__.py").write_text("raise ImportError('no sklearn')")
-    refused = neglm("plot", "vectors.safetensors", "--method", "tsne", PYTHONPATH="stubs", code=1)
-    assert "--method tsne needs scikit-learn: pip install scikit-learn, or take pca" in one_sentence(refused.stderr)
+    refused = neglm("plot", "vectors.safetensors", "--projection", "tsne", PYTHONPATH="stubs", code=1)
+    assert "--projection tsne needs scikit-learn: pip install scikit-learn, or take pca" in one_sentence(refused.stderr)
 
 
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
@@ -270,7 +272,7 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     for arguments, message in (
         (("neglm.log", "-o", "a.gif"), "ends with .svg, .png or .pdf, and a.gif does not"),
         (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
-        (("neglm.log", "--words", "3"), "--words and --method are for a map"),
+        (("neglm.log", "--max-vocab", "3"), "--max-vocab and --projection are for a map"),
         (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "neglm.log"), "give logs, or one file of vectors"),

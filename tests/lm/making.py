@@ -14,15 +14,15 @@ from neglm_cli.settings.train_lm import Settings
 __all__ = ["whole"]
 
 SMALL = Settings(
-    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0, lr=0.5,
-    threads=2,
+    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0,
+    lr=0.5, threads=2,
 )  # fmt: skip
 END_OF_LINE = 3
 
 
 def parameters(settings: Settings, words: int, bias: float = 0.0) -> Parameters:
     shape = Shape(words, settings.embedding, settings.hidden, settings.layers)
-    made = start(shape, settings.seed, settings.init, settings.init_output, bias)
+    made = start(shape, settings.seed, settings.init_range, settings.init_output, bias)
     if LOSSES[settings.loss].bias:
         made.output[:, settings.hidden] += np.linspace(-0.5, 0.5, words, dtype=np.float32)
     return made

@@ -47,7 +47,7 @@ def perplexities(settings: Settings) -> tuple[float, float]:
     train, test = text(probabilities, TRAIN, 1), text(probabilities, TEST, 2)
     counts = np.maximum(np.bincount(train, minlength=WORDS), 1)
     shape = Shape(WORDS, settings.embedding, settings.hidden, settings.layers)
-    made = start(shape, settings.seed, settings.init, settings.init_output, first_bias(settings.loss, WORDS))
+    made = start(shape, settings.seed, settings.init_range, settings.init_output, first_bias(settings.loss, WORDS))
     device = CpuDevice(made, settings, counts, END_OF_LINE)
     device.prepare_training()
     try:

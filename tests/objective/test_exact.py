@@ -103,7 +103,7 @@ def test_a_matrix_too_large_for_lapack_starts_from_the_sparse_one(monkeypatch: p
 
 def test_too_many_cells() -> None:
     pairs = pairs_of_table(np.eye(5001, dtype=np.int64))
-    with pytest.raises(NeglmError, match="leave out --exact"):
+    with pytest.raises(NeglmError, match="leave out --full-batch"):
         maximize(pairs, 2, 5)
 
 

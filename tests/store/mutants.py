@@ -238,7 +238,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "vocabulary": [
         ("vocab", "--merge", "file", "good", "-o", "out"),
         ("embed", CORPUS, "--vocab", "file", "--size", "3", "--iter", "1", "--no-cache", "--threads", "1", "-o", "out"),
-        ("train-lm", CORPUS, "--vocab", "file", *TRAIN_LM, "--model", "out"),
+        ("train-lm", CORPUS, "--vocab", "file", *TRAIN_LM, "--output", "out"),
     ],
     "encoded corpus": [],
     "vectors": [*OF_VECTORS, ("embed", *RESUME, "-o", "resumed"), ("pmi", "file", CORPUS)],
@@ -246,18 +246,18 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         *OF_VECTORS,
         ("score", "file", CORPUS),
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
-        ("generate", "file", "--words", "5"),
+        ("generate", "file", "--max-words", "5"),
     ],
     "training state": [
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
-        ("train-lm", *RESUME, "--epochs", "2", "--model", "resumed"),
+        ("train-lm", *RESUME, "--epochs", "2", "--output", "resumed"),
     ],
 }
 # What a sound file may still be refused for: it does not belong to the text, has no such word, or cannot be trained.
 FAIR = (
     "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not the state of a training",
     "training diverges", "does not belong to this corpus", "was training on", "epochs are done already",
-    "is not among the words", "remembers no corpus", "was a pipe", "the text became shorter", "is not among them",
+    "remembers no corpus", "was a pipe", "the text became shorter", "is not among them",
     "there is nothing to learn", "has no context", "counts add up", "has no pair", "too large for a corpus",
     "would be equal", "are the same", "occurs twice", "too high; use a smaller", "words are not in", "no word of",
 )  # fmt: skip

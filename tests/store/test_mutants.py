@@ -28,7 +28,7 @@ def test_no_mutant_surprises_a_command() -> None:
 @pytest.mark.parametrize(
     ("kind", "option", "command"),
     [
-        ("training state adam", "batch", ("train-lm", *RESUME, "--model", "resumed")),
+        ("training state adam", "batch", ("train-lm", *RESUME, "--output", "resumed")),
         ("vectors", "size", ("embed", *RESUME, "-o", "resumed")),
         ("vectors", "k", ("embed", *RESUME, "-o", "resumed")),
     ],
