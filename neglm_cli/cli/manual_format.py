@@ -33,7 +33,7 @@ EXAMPLES = (
     (
         "The probability of each word of a text, by a language model, in PyTorch. It prints each word and `<eos>` with "
         "its id, log-probability and logit, which `neglm score MODEL TEXT --carry --words --base e` prints without and "
-        "with --unnormalised:",
+        "with --unnormalized:",
         manual_programs.PYTORCH,
     ),
     ("The same in NumPy, with the LSTM written out:", manual_programs.NUMPY),

@@ -1,4 +1,4 @@
-"""No output takes the place of an input."""
+"""Protection of inputs from being overwritten."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,10 @@ from neglm_cli.store.output import STANDARD_OUTPUT
 def refuse_overwriting(
     outputs: Iterable[str | None], inputs: Iterable[str | None], replaceable: Iterable[str | None] = ()
 ) -> None:
-    """Refuse outputs that are files which the command reads, or which its inputs were made from, under any name.
+    """Refuse outputs that are inputs of the command, or texts that its inputs were made from, under any name.
 
-    Vocabularies, vectors, models and states of trainings remember their texts, and a command may read these without
-    their being named. `replaceable` are inputs that the output may replace (the state of a training that goes on), but
-    not what they were made from.
+    Vocabularies, vectors, models and checkpoints record their texts, which a command may read without naming them.
+    replaceable: inputs that the output may replace (the checkpoint of a resumed run), but not their texts.
     """
     written = [path for path in outputs if path and path not in STANDARD_OUTPUT]
     named = [path for path in inputs if path]
@@ -50,7 +49,7 @@ def _refuse_equal(outputs: Sequence[str]) -> None:
 
 
 def _same(output: str, other: str) -> bool:
-    """Whether writing to one would change the other, which is a file."""
+    """Return True if both are the same existing file."""
     try:
         return os.path.isfile(other) and os.path.samefile(output, other)
     except OSError:  # one of them does not exist
