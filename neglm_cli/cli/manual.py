@@ -15,9 +15,9 @@ CONVENTIONS = (
     "Results go to standard output, everything else to standard error. Every command has --help, --quiet and --debug, "
     "and --json where it prints results. `-` is standard input or output. Output files are written under a temporary "
     "name in the same directory and renamed when complete, so a run that fails never damages an old file.",
-    "In JSON, `tokens` are running words and `vocabulary` is the number of distinct words of a model; `oov` counts tokens, "
-    "pairs or questions with out-of-vocabulary words; `loss` is in nats, and other logarithms have their base or unit in "
-    "the name; `output` is the file that was written.",
+    "In JSON, `tokens` are running words and `vocabulary` is the number of distinct words of a model; `oov` counts "
+    "tokens, pairs or questions with out-of-vocabulary words; `loss` is in nats, and other logarithms have their base "
+    "or unit in the name; `output` is the file that was written.",
     "The first start after an install or an upgrade compiles the kernels, which takes some seconds, and says so.",
 )
 COMPLETION = (
