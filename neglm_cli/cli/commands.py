@@ -31,9 +31,15 @@ class _PlainHelp:
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""  # Typer would show <bool>
+            if is_argument(parameter):
+                parameter.display_type_rich = _no_type  # Typer would show <str>
             if isinstance(parameter.show_default, str):
                 parameter._get_default_string = partial(_default_in_words, parameter)  # Typer would add parentheses
         return parameters
+
+
+def _no_type(ctx: Any) -> None:
+    pass
 
 
 def _default_in_words(parameter: Any, **_: Any) -> str:

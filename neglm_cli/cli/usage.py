@@ -70,8 +70,8 @@ def _bad_value(error: Any, parameter: Any, arguments: list[str]) -> str:
     bounds = problem.get("ctx", {})
     given = visible(str(problem.get("input")))
     return {
-        "greater_than_equal": f"{name} must be at least {bounds.get('ge')}",
-        "less_than_equal": f"{name} must be at most {bounds.get('le')}",
+        "greater_than_equal": f"{name} must be at least {bounds.get('ge', 0):g}",
+        "less_than_equal": f"{name} must be at most {bounds.get('le', 0):g}",
         "int_parsing": f"{name} needs a whole number, not '{given}'",
         "int_from_float": f"{name} needs a whole number, not '{given}'",
         "float_parsing": f"{name} needs a number, not '{given}'",

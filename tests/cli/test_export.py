@@ -41,7 +41,7 @@ def refused(neglm: Neglm, *arguments: str, code: int = 1) -> str:
 @pytest.mark.parametrize("name", ["out.txt", "out.vec"])
 def test_text(neglm: Neglm, vectors: Vectors, name: str) -> None:
     output = neglm("export", "-o", name).stdout.decode()
-    assert output == f"{name}: 2 words, vectors of 2 numbers, as text\n"
+    assert output == f"{name}: 2 words, 2 dimensions, as text\n"
     assert Path(name).read_bytes() == b"2 2\na 3 4\nb 0.1 -2\n"
 
 
@@ -85,23 +85,24 @@ def test_standard_output(neglm: Neglm, vectors: Vectors) -> None:
     )
     assert piped.stdout == result.stdout
     assert piped.stderr == b""
-    assert "say with --form" in refused(neglm, "-o", "-", code=2)
+    assert "choose a format for standard output" in refused(neglm, "-o", "-", code=2)
     assert "has two files" in refused(neglm, "-o", "-", "--format", "npy", code=2)
 
 
 def test_json(neglm: Neglm, vectors: Vectors) -> None:
     assert json.loads(neglm("export", "-o", "out.npy", "--json").stdout) == {
-        "output": ["out.npy", "out.words.txt"],
-        "form": "npy",
-        "words": 2,
-        "size": 2,
-        "changed": 0,
+        "output": "out.npy",
+        "companion": "out.words.txt",
+        "format": "npy",
+        "vocabulary": 2,
+        "dimensions": 2,
+        "changed_words": 0,
     }
 
 
 def test_wrong_usage(neglm: Neglm, vectors: Vectors) -> None:
-    assert "name the file to write with --output" in refused(neglm, code=2)
-    assert "the name out.dat does not tell the form" in refused(neglm, "-o", "out.dat", code=2)
+    assert "--output FILE is required" in refused(neglm, code=2)
+    assert "the name out.dat does not tell the format" in refused(neglm, "-o", "out.dat", code=2)
     assert "not written compressed: leave out .gz" in refused(neglm, "-o", "out.npy.gz", code=2)
     overwriting = ("--format", "text", "-o", "vectors.safetensors")
     assert "is one of the inputs" in refused(neglm, *overwriting, code=2)

@@ -52,7 +52,7 @@ def npy(path: str, matrix: np.ndarray, words: bytes | None) -> None:
 def test_text(neglm: Neglm, workplace: Path) -> None:
     Path("in.vec").write_bytes(b"2 2\na 1 2\n\xff 3 4\n")
     output = neglm("import", "in.vec").stdout.decode()
-    assert output == "vectors.safetensors: 2 words, vectors of 2 numbers, from text\n"
+    assert output == "vectors.safetensors: 2 words, 2 dimensions, from text\n"
     vectors = Vectors.load("vectors.safetensors")
     assert list(vectors.words) == [b"a", b"\xff"]
     assert vectors.words.counts.tolist() == [1, 1]
@@ -73,7 +73,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
     Path("words").write_bytes(b"a 1 2\n")
     Path("contexts").write_bytes(BINARY)
     summary = json.loads(neglm("import", "words", "--context-file", "contexts", "-o", "out", "--json").stdout)
-    assert summary == {"output": "out", "form": "text", "words": 1, "contexts": 2, "size": 2}
+    assert summary == {"output": "out", "format": "text", "vocabulary": 1, "contexts": 2, "dimensions": 2}
     vectors = Vectors.load("out")
     assert list(vectors.contexts) == [b"a", b"b"]
     assert vectors.context_vectors.tolist() == [[1, 2], [3, 4]]
@@ -150,7 +150,7 @@ def test_the_form_can_be_named(neglm: Neglm, workplace: Path) -> None:
     assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--format", "npy", "--word-list", "in")
     Path("in").write_bytes(b"a 1 2\n")
     assert "in, line 1: expected how many words" in refused(neglm, "in", "--format", "binary")
-    assert "which has its words in it: leave out --word-list" in refused(neglm, "in", "--word-list", "in")
+    assert "which contains its words: leave out --word-list" in refused(neglm, "in", "--word-list", "in")
 
 
 def test_matrices(neglm: Neglm, workplace: Path) -> None:

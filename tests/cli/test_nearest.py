@@ -45,12 +45,12 @@ def test_json_is_one_object_a_line(neglm: Neglm, vectors: Vectors) -> None:
         {
             "query": "east",
             "among": "words",
-            "neighbours": [{"word": "northeast", "cosine": 0.6}, {"word": "north", "cosine": 0.0}],
+            "neighbors": [{"word": "northeast", "cosine": 0.6}, {"word": "north", "cosine": 0.0}],
         },
         {
             "query": "west",
             "among": "words",
-            "neighbours": [{"word": "north", "cosine": 0.0}, {"word": "\\xff\x1b", "cosine": 0.0}],
+            "neighbors": [{"word": "north", "cosine": 0.0}, {"word": "\\xff\x1b", "cosine": 0.0}],
         },
     ]
 
@@ -62,7 +62,7 @@ def test_contexts(neglm: Neglm, vectors: Vectors) -> None:
     assert json.loads(neglm("nearest", "east", "--contexts", "--json").stdout)["among"] == "contexts"
     vectors_of(WORDS).save("vectors.safetensors")
     sentence = one_sentence(neglm("nearest", "east", "--contexts", code=1).stderr)
-    assert sentence == "neglm: vectors.safetensors has no context vectors: ask without --contexts"
+    assert sentence == "neglm: vectors.safetensors has no context vectors: leave out --contexts"
 
 
 def test_lines_of_standard_input(neglm: Neglm, vectors: Vectors) -> None:
@@ -138,7 +138,7 @@ def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: Vectors) -> No
     message = "`East` is not in the vocabulary of vectors.safetensors, but `east` is"
     assert json.loads(failed) == {"query": "East", "error": message}
     assert json.loads(found)["query"] == "east"
-    assert "a query without a word" in one_sentence(neglm("nearest", "", code=1).stderr)
+    assert "the query is empty" in one_sentence(neglm("nearest", "", code=1).stderr)
 
 
 def test_odd_bytes_go_in_and_out(neglm: Neglm, vectors: Vectors) -> None:

@@ -114,7 +114,7 @@ def test_one_log_from_a_pipe_to_a_pipe(neglm: Neglm, workplace: Path) -> None:
     assert "Training loss, nats per word, epoch means" in found
     assert "Validation perplexity" not in found
     assert "6.00" in found
-    assert b"the picture: learning curves of a training" in result.stderr
+    assert b"the plot: learning curves of a training" in result.stderr
 
 
 def test_every_format_and_the_same_bytes_twice(neglm: Neglm, logs: None) -> None:
@@ -204,7 +204,7 @@ def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
     summary = json.loads(neglm("plot", "--pmi", "vectors.safetensors", "--json").stdout)
     assert summary["output"] == "pmi.svg"
     assert 0.5 < summary["correlation"] <= 1
-    assert 0 < summary["noise_never_seen"] < 1
+    assert 0 < summary["unseen_noise"] < 1
     found = texts("pmi.svg")
     for label in ("score = PMI", "median score", "never seen", "−∞", "learned score", "PMI of the observed pairs"):
         assert label in found
@@ -281,7 +281,7 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
         (("-", "-"), "can be read only once"),
         (("--follow", "neglm.log", "nce.log"), "--follow takes one log"),
         (("--follow", "-"), "--follow takes one log"),
-        (("--follow", "neglm.log", "-o", "a.svg"), "it takes no options but --by and --reports"),
+        (("--follow", "neglm.log", "-o", "a.svg"), "with no options except --by and --reports"),
     ):
         assert message in one_sentence(neglm("plot", *arguments, code=2).stderr)
     Path("log.svg").write_bytes(lines(*training(1)))

@@ -103,7 +103,7 @@ def test_as_text(neglm: Neglm, pairs: Pairs) -> None:
     output = neglm("pmi", "--top", "2").stdout.decode()
     for expected in (
         "vectors.safetensors: 3 dimensions, objective pmi, k 3, noise alpha 0.75",
-        f"{pairs.total:,}, {len(pairs):,} of them different, of 9 words and 7 contexts",
+        f"{pairs.total:,}, {len(pairs):,} of them distinct, of 9 words and 7 contexts",
         "computed from   all cells",
         "PMI matrix",
         "100.00%",
@@ -113,7 +113,7 @@ def test_as_text(neglm: Neglm, pairs: Pairs) -> None:
         "word ",
     ):
         assert expected in output
-    assert "left out" not in output
+    assert "OOV" not in output
     assert "lose most" not in neglm("pmi", "--top", "0").stdout.decode()
     assert neglm("pmi", "--quiet").stdout == b""
 
@@ -126,7 +126,7 @@ def test_other_pairs(neglm: Neglm, pairs: Pairs) -> None:
     assert (found["pairs"], found["distinct_pairs"], found["oov"]) == (5, 2, 11)
     assert (found["vocabulary"], found["contexts"]) == (9, 7)
     Path("other.tsv").write_bytes(text)
-    assert "left out        11 pairs" in neglm("pmi", "--pairs", "other.tsv").stdout.decode()
+    assert "OOV             11 pairs" in neglm("pmi", "--pairs", "other.tsv").stdout.decode()
     Path("other.tsv").write_bytes(b"new\ty1\n")
     assert "other.tsv has no pair of a word and a context of vectors.safetensors" in one_sentence(
         neglm("pmi", "--pairs", "other.tsv", code=1).stderr

@@ -80,7 +80,7 @@ PRINTING = {
     "score --per-word": (["score", "--per-word"], LINE + b"\n"),
     "score --nbest": (["score", "--nbest", "tab"], b"1\t" + LINE + b"\n"),
     "vocab --format text": (["vocab", "corpus.txt", "--format", "text", "-o", "-"], b""),
-    "phrases": (["phrases", "corpus.txt", "--threshold", "99"], b""),
+    "phrases": (["phrases", "corpus.txt", "-o", "-", "--threshold", "99"], b""),
 }
 
 

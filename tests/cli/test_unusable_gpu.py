@@ -146,6 +146,6 @@ def test_doctor_examines_the_cpu(broken: Broken, failure: str, code: int) -> Non
     """A GPU that is present but does not work counts as a failure."""
     result = broken(failure, "doctor", "--quick", code=code)
     assert FAILURES[failure] in result.stdout.decode()
-    verdict = "neglm works on the processor" if not code else "something does not work: GPU; please report it"
+    verdict = "neglm works on the CPU" if not code else "failed: GPU; please report it"
     assert result.stdout.decode().splitlines()[-1].startswith(f"verdict: {verdict}")
     assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")

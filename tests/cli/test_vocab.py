@@ -113,7 +113,7 @@ def test_threads_and_memory_do_not_change_a_byte(neglm: Neglm, workplace: Path) 
     Path("corpus.txt").write_bytes(text)
     neglm("vocab", "corpus.txt", "-o", "one", "--threads", "1")
     spilled = neglm("vocab", "corpus.txt", "-o", "two", "--threads", "3", "--memory", "1M")
-    assert b"sorted runs went to disk" in spilled.stderr
+    assert b"sorted runs spilled to disk" in spilled.stderr
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
@@ -196,7 +196,7 @@ def test_a_terminal_gets_no_binary(neglm: Neglm, corpus: Path) -> None:
 def test_the_summary_of_a_cut(neglm: Neglm, corpus: Path) -> None:
     output = neglm("vocab", "corpus.txt", "--min-count", "2").stdout.decode()
     assert "kept            1, which cover 37.50% of the text" in output
-    assert "left out        5, counted 5 times as <unk>" in output
+    assert "OOV             5 words, 5 tokens: <unk>" in output
 
 
 def test_json_is_printed_even_if_quiet(neglm: Neglm, corpus: Path) -> None:

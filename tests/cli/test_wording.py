@@ -97,8 +97,10 @@ def test_what_is_wrong_is_said_before_long_work(neglm: Neglm, files: Path) -> No
         assert not Path("cache").exists()
 
 
-@pytest.mark.parametrize("command", ["vocab -", "embed - --min-count 1 --size 4"])
-def test_a_terminal_is_told_that_a_text_is_awaited(files: Path, command: str) -> None:
+@pytest.mark.parametrize("command", ["vocab -", "embed - --min-count 1 --size 4", "phrases -", "score"])
+def test_a_terminal_is_told_that_a_text_is_awaited(neglm: Neglm, files: Path, command: str) -> None:
+    if command == "score":
+        neglm("train-lm", "text.txt", *SMALL)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *command.split()], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
