@@ -54,7 +54,7 @@ def test_what_there_is_and_that_it_works(neglm: Neglm, tmp_path: Path) -> None:
         "ok       softmax: loss ",
     ):
         assert expected in report
-    assert "cache           ~/cache/deep can be written" in report
+    assert "cache           ~/cache/deep is writable" in report
     assert report.splitlines()[-1] == "verdict: neglm works on the CPU"
     assert str(tmp_path) not in report
     for name in (socket.gethostname(), getpass.getuser(), "somebody"):
@@ -98,7 +98,7 @@ def test_what_does_not_work(here: Callable[..., str], monkeypatch: pytest.Monkey
     report = here("--quick", "--device", "cpu", code=1)
     assert "  ok       fine\n" in report
     assert "  broken   sums: " in report
-    assert report.splitlines()[-1] == "verdict: something does not work: sums; please report it with this text"
+    assert report.splitlines()[-1] == "verdict: failed: sums; please report it with this text"
     assert json.loads(here("--quick", "--device", "cpu", "--json", code=1))["good"] is False
 
 
@@ -106,7 +106,7 @@ def test_a_cache_that_cannot_be_written(here: Callable[..., str], monkeypatch: p
     monkeypatch.setenv("NEGLM_CACHE", "/dev/null/cache")
     report = here("--quick", "--device", "cpu", code=1)
     assert "broken   cache           /dev/null/cache cannot be written" in report
-    assert "something does not work: cache;" in report
+    assert "failed: cache;" in report
 
 
 def test_a_gpu_that_is_asked_for_must_be_there(neglm: Neglm) -> None:
@@ -124,7 +124,7 @@ def test_the_simulator_is_no_gpu(neglm: Neglm) -> None:
     result = neglm("doctor", "--device", "cuda", code=1, NUMBA_ENABLE_CUDASIM="1")
     using, sentence = result.stderr.decode().splitlines()
     assert using == "using Numba's simulator (cuda:0)"
-    assert sentence == "neglm: Numba's simulator would take days to be examined: unset NUMBA_ENABLE_CUDASIM"
+    assert sentence == "neglm: Numba's CUDA simulator would take days: unset NUMBA_ENABLE_CUDASIM"
 
 
 class Gpu:

@@ -69,7 +69,7 @@ def test_debug_shows_where_an_error_comes_from(neglm: Neglm) -> None:
     ("error", "message"),
     [
         (ZeroDivisionError("by accident"), "unexpected ZeroDivisionError: by accident; please report it"),
-        (MemoryError(), "there is not enough memory"),
+        (MemoryError(), "out of memory"),
         (OSError(24, "Too many open files"), "the system refused an operation: Too many open files; --debug shows"),
         (OSError(24, "Too many open files", "name"), "cannot use name: Too many open files"),
     ],

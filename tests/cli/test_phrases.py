@@ -165,7 +165,7 @@ def test_a_closed_pipe_ends_silently(neglm: Neglm, workplace: Path) -> None:
 
 def test_full_devices(neglm: Neglm, corpus: Path) -> None:
     neglm("phrases", "corpus.txt", *RULE, "-q")  # may compile
-    command = f"{shlex.join(COMMAND)} phrases corpus.txt > /dev/full"
+    command = f"{shlex.join(COMMAND)} phrases corpus.txt -o - > /dev/full"
     result = subprocess.run(["bash", "-c", command], capture_output=True)
     assert result.returncode == 1
     assert one_sentence(result.stderr) == "neglm: cannot use standard output: No space left on device"

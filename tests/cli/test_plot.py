@@ -197,7 +197,7 @@ def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
     Path("stubs/sklearn").mkdir(parents=True)
     Path("stubs/sklearn/__init__.py").write_text("raise ImportError('no sklearn')")
     refused = neglm("plot", "vectors.safetensors", "--projection", "tsne", PYTHONPATH="stubs", code=1)
-    assert "--projection tsne needs scikit-learn: pip install scikit-learn, or take pca" in one_sentence(refused.stderr)
+    assert "--projection tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
@@ -250,7 +250,7 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
         return found
 
     Path("empty.log").touch()
-    assert "empty.log has no report yet: wait for the first one" in sentence("empty.log")
+    assert "empty.log has no report yet: the first comes after ten seconds" in sentence("empty.log")
     assert "empty.log has no report yet" in sentence("neglm.log", "empty.log")
     Path("text").write_bytes(b"some words\n")
     assert "text, line 1: this is not the log of a training" in sentence("neglm.log", "text")
@@ -270,12 +270,12 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
 def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     before = sorted(os.listdir())
     for arguments, message in (
-        (("neglm.log", "-o", "a.gif"), "ends with .svg, .png or .pdf, and a.gif does not"),
+        (("neglm.log", "-o", "a.gif"), "the name a.gif does not end in .svg, .png or .pdf"),
         (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
         (("neglm.log", "--max-vocab", "3"), "--max-vocab and --projection are for a map"),
         (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
-        (("vectors.safetensors", "neglm.log"), "give logs, or one file of vectors"),
+        (("vectors.safetensors", "neglm.log"), "give logs, or a single file of vectors"),
         (("vectors.safetensors", "--k", "3"), "are for --pmi"),
         (("--pmi", "vectors.safetensors", "text", "--pairs", "p"), "give one of them"),
         (("-", "-"), "can be read only once"),

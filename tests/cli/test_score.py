@@ -147,7 +147,7 @@ def test_generated_text(neglm: Neglm, model: LanguageModel) -> None:
     greedy = neglm("generate", "--lines", "1", "--max-words", "5", "--temperature", "0").stdout
     assert greedy == neglm("generate", "--lines", "1", "--max-words", "5", "--temperature", "0", "--seed", "9").stdout
     unknown = neglm("generate", "--lines", "1", "--max-words", "3", "--prompt", "zorro")
-    assert b"not in the vocabulary, and read as <unk>: zorro" in unknown.stderr
+    assert b"out of vocabulary (OOV), read as <unk>: zorro" in unknown.stderr
 
 
 def test_generate_ends_well_with_head(model: LanguageModel) -> None:
