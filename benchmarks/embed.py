@@ -81,7 +81,7 @@ def command(contestant: str, size: int, epochs: int, seed: int) -> list[str]:
 
 def our_rate(contestant: str, size: int) -> float:
     """Train one epoch. Return words per second."""
-    return float(printed_json(*command(contestant, size, 1, 1))["per_second"])
+    return float(printed_json(*command(contestant, size, 1, 1))["words_per_second"])
 
 
 def gensim_rate(peer: Peer, size: int) -> float:

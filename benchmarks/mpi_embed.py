@@ -46,7 +46,7 @@ def main() -> None:
                 if ranks > 1:
                     run = [MPIRUN, "-n", str(ranks), *run, "--threads", "1"]
                 found = printed_json(*run)
-                sent = found.get("bytes_sent", 0) / (found["trained_on"] / ranks)
+                sent = found.get("bytes_sent", 0) / (found["tokens"] / ranks)
                 figures.append(quality(options.data))
                 print(f"{ranks} ranks, seed {seed}: {figures[-1]}", file=sys.stderr, flush=True)
             columns = list(zip(*figures, strict=True))

@@ -113,7 +113,7 @@ def main() -> None:
                 limit(rate)
                 before = sent()
                 trained = train(2, "--noise", noise, here=here, launcher=mpirun)
-                words = trained["words"]
+                words = trained["tokens"]
                 figures = ((sent() - before) / words, trained["bytes_sent"] / words, trained["words_per_second"])
                 found.setdefault((noise, rate), []).append(figures)
                 print(f"{noise}, {rate} Gbit/s: {figures}", file=sys.stderr, flush=True)

@@ -133,7 +133,7 @@ def agreement(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]
             one, other = (LanguageModel.load(str(here / f"{number}.model")).tensors for number in (1, ranks))
             real = [key for key, tensor in one.items() if tensor.dtype == np.float32]
             largest = max(float(np.abs(one[key] - other[key]).max()) for key in real)
-            yield name, ranks, largest, found["perplexity"]
+            yield name, ranks, largest, found["test"][0]["perplexity"]
 
 
 def measured(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
@@ -146,16 +146,16 @@ def measured(data: Path, here: Path) -> Iterator[tuple[str, int, float, float]]:
             found = train(ranks, *options, here=here)
             k = 100 * (STEPS if noise == "step" else 1)
             expected = train_bytes(counts, shape, 20, k, noise, ranks)
-            yield f"train-lm, {noise}", ranks, found["bytes_sent"] / found["words"], expected
+            yield f"train-lm, {noise}", ranks, found["bytes_sent"] / found["tokens"], expected
     with open(data / "wiki/wiki100.txt", "rb") as file:
         (here / "wiki.txt").write_bytes(file.read(WIKI_BYTES))
     for ranks in (2, 4):
         found = run(ranks, "vocab", "wiki.txt", "-o", "v", cwd=here)
-        yield "vocab", ranks, found["bytes_sent"] / (found["words"] / ranks), _vocab_bytes(here, ranks)
+        yield "vocab", ranks, found["bytes_sent"] / (found["tokens"] / ranks), _vocab_bytes(here, ranks)
     for ranks in (2, 4):
         found = run(ranks, "embed", "wiki.txt", "--vocab", "v", "--epochs", "1", "--threads", "1", "-o", "e", cwd=here)
-        own = found["trained_on"] / ranks
-        yield "embed, size 100", ranks, found["bytes_sent"] / own, embed_bytes(found["words"], 100, ranks)
+        own = found["tokens"] / ranks
+        yield "embed, size 100", ranks, found["bytes_sent"] / own, embed_bytes(found["vocabulary"], 100, ranks)
 
 
 def _vocab_bytes(here: Path, ranks: int) -> float:

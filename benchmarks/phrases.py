@@ -12,7 +12,7 @@ from pathlib import Path
 from side_by_side import NEGLM, THREADS, compare, find_peer, option_parser, output, seconds, text_of, workplace
 
 THRESHOLD, MIN_COUNT = 0.5, 5
-RULE = ["--score", "npmi", "--threshold", str(THRESHOLD), "--min-count", str(MIN_COUNT), "--passes", "1"]
+RULE = ["--measure", "npmi", "--threshold", str(THRESHOLD), "--min-count", str(MIN_COUNT), "--passes", "1"]
 PHRASES = [NEGLM, "phrases", "corpus.txt", "--quiet", "--threads", THREADS, *RULE, "-o", "neglm.txt"]
 GENSIM = f"""
 from gensim.models.phrases import Phrases

@@ -89,7 +89,7 @@ def start_up(rounds: int) -> None:
 
 def memory(path: str) -> None:
     peak = int(output(sys.executable, "-c", PEAK, *VOCAB, path, "-o", "memory.safetensors")) * 1024
-    words = printed_json(NEGLM, "info", "memory.safetensors", "--json")["distinct_words"]
+    words = printed_json(NEGLM, "info", "memory.safetensors", "--json")["metadata"]["distinct_words"]
     allowed = (300e6 + 100 * words) / 1e6
     print(f"{words:,} distinct words: peak {peak / 1e6:,.0f} MB (300 MB + 100 bytes per word: {allowed:,.0f} MB)")
 

@@ -19,7 +19,7 @@ def main() -> None:
     named = dict(argument.split("=", 1) for argument in sys.argv[2:end])
     command = ["neglm", "train-lm", *sys.argv[end + 1 :], "--epochs", "1", "--no-cache", "--quiet", "--json"]
     expected = json.loads(subprocess.run([*command, "--dry-run"], check=True, stdout=subprocess.PIPE).stdout)
-    process = subprocess.Popen([*command, "--model", os.devnull], stdout=subprocess.PIPE)
+    process = subprocess.Popen([*command, "--output", os.devnull], stdout=subprocess.PIPE)
     assert process.stdout
     printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)  # resources of this process only
@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(1)
     line = named | {
         "words_per_second": json.loads(printed)["words_per_second"],
-        "estimated_memory": expected["memory"]["total"],
+        "estimated_memory": expected["memory_bytes"]["total"],
         "peak_memory": usage.ru_maxrss * 1024,  # in kilobytes on Linux
     }
     print(json.dumps(line, ensure_ascii=False), file=sys.stderr)

@@ -1,5 +1,6 @@
 """Shared fixtures: running `neglm` as a user does, and strategies for texts."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -97,6 +99,12 @@ def one_sentence(stderr: bytes) -> str:
     assert len(lines) == 1, lines
     assert lines[0].startswith("neglm: ")
     return lines[0]
+
+
+def only_text(output: bytes) -> dict[str, Any]:
+    """Return the result of the only text of `neglm eval --test --json`."""
+    (result,) = json.loads(output)["test"]
+    return dict(result)
 
 
 def late_signal(module: str) -> str:

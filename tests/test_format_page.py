@@ -26,14 +26,14 @@ from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
 from neglm_cli.settings.train_lm import Settings
-from tests.conftest import Neglm, one_sentence
+from tests.conftest import Neglm, one_sentence, only_text
 from tests.lm import making
 from tests.sgns.making import some_text
 
 PYTORCH = os.environ.get("PEERS", sys.executable)  # a Python that may have PyTorch: PEERS as in the Makefile
 PROGRAMS = ("VOCABULARY", "PYTORCH", "NUMPY", "CHECKSUM")  # in the page's order
 SMALL = (
-    "--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--init", "0.5",
+    "--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--init-range", "0.5",
     "--init-output", "0.5", "--no-cache", "--threads", "1", "--quiet",
 )  # fmt: skip
 MODELS = {
@@ -126,7 +126,7 @@ def test_a_vocabulary_is_read(neglm: Neglm) -> None:
 
 
 def scores(output: str) -> list[tuple[str, int, float]]:
-    """Parse word, id and logarithm from the output of `neglm score`."""
+    """Parse word, id and logarithm from the output of `neglm score --per-word`."""
     rows = [line.split("\t") for line in output.splitlines() if line]
     return [(word, int(id_), float(value)) for word, id_, value, _ in rows]
 
@@ -136,10 +136,10 @@ def test_readers_of_language_models_match_neglm(neglm: Neglm, has_pytorch: bool,
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
     neglm("train-lm", "corpus.txt", *SMALL, *options.split())
-    asked = ("score", "model.safetensors", "test.txt", "--carry", "--words", "--base", "e")
+    asked = ("score", "model.safetensors", "test.txt", "--carry", "--per-word", "--base", "e")
     normalized = scores(neglm(*asked).stdout.decode())
-    unnormalized = scores(neglm(*asked, "--unnormalised").stdout.decode())
-    figures = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
+    unnormalized = scores(neglm(*asked, "--unnormalized").stdout.decode())
+    figures = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
     readers = {"NUMPY": sys.executable} | ({"PYTORCH": PYTORCH} if has_pytorch else {})
     for name, python in readers.items():
         rows = [line.split(" ") for line in run(name, "model.safetensors", "test.txt", python=python).splitlines()]
@@ -147,7 +147,7 @@ def test_readers_of_language_models_match_neglm(neglm: Neglm, has_pytorch: bool,
         log_p, logit = np.array([[float(row[2]), float(row[3])] for row in rows]).T
         np.testing.assert_allclose(log_p, [row[2] for row in normalized], atol=1e-5, rtol=0)
         np.testing.assert_allclose(logit, [row[2] for row in unnormalized], atol=1e-5, rtol=0)
-        assert len(rows) == figures["words"] + figures["lines"]
+        assert len(rows) == figures["tokens"] + figures["lines"]
         assert math.exp(-log_p.mean()) == pytest.approx(figures["perplexity"], rel=1e-5)
         assert math.exp(-logit.mean()) == pytest.approx(figures["unnormalized_perplexity"], rel=1e-5)
         assert (logit - log_p).mean() == pytest.approx(figures["log_z_mean"], abs=1e-5)
@@ -162,7 +162,7 @@ def test_readers_handle_files_with_reset_only_in_arguments(neglm: Neglm) -> None
         metadata = {name: text for name, text in file.metadata().items() if name != "reset_at_eos"}
     save_file(load_file("model.safetensors"), "older.safetensors", metadata)
     run("CHECKSUM", "--write", "older.safetensors")
-    found = neglm("score", "older.safetensors", "test.txt", "--carry", "--words", "--base", "e").stdout.decode()
+    found = neglm("score", "older.safetensors", "test.txt", "--carry", "--per-word", "--base", "e").stdout.decode()
     rows = [line.split(" ") for line in run("NUMPY", "older.safetensors", "test.txt").splitlines()]
     np.testing.assert_allclose([float(row[2]) for row in rows], [row[2] for row in scores(found)], atol=1e-5, rtol=0)
 
@@ -176,8 +176,8 @@ def test_eval_counts_line_ends_but_not_as_words(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(b"w1 w2\nw3\n\n")
     neglm("train-lm", "corpus.txt", *SMALL)
-    found = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
-    assert (found["words"], found["lines"]) == (3, 3)
+    found = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
+    assert (found["tokens"], found["lines"]) == (3, 3)
     assert found["perplexity"] == pytest.approx(10 ** (-found["log10_probability"] / 6), rel=1e-6)
     assert found["bits_per_word"] == pytest.approx(-found["log10_probability"] / math.log10(2) / 6, rel=1e-6)
 
@@ -342,7 +342,9 @@ def test_a_foreign_model_is_scored_as_documented(neglm: Neglm) -> None:
     save_file(tensors, "model.safetensors", metadata)
     run("CHECKSUM", "--write", "model.safetensors")
     Path("test.txt").write_bytes(b"the cat\nthe dog\n")
-    found = scores(neglm("score", "model.safetensors", "test.txt", "--carry", "--words", "--base", "e").stdout.decode())
+    found = scores(
+        neglm("score", "model.safetensors", "test.txt", "--carry", "--per-word", "--base", "e").stdout.decode()
+    )
     expected = [line.split(" ") for line in run("NUMPY", "model.safetensors", "test.txt").splitlines()]
     assert [word for word, _, _ in found] == ["the", "cat", "<eos>", "the", "dog", "<eos>"]
     np.testing.assert_allclose([row[2] for row in found], [float(row[2]) for row in expected], atol=1e-5, rtol=0)

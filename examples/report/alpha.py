@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, median
 
 from drawn import Line, Panel, picture
-from made import Made, as_json, as_log, number, read_json, read_log, table
+from made import Made, as_json, as_log, number, read_log, read_test, table
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE_WORDS = (10, 25, 50, 100, 200, 400)
@@ -25,7 +25,7 @@ def make(directories: list[Path]) -> Made:
     for name in {name for names in (*over_alpha.values(), *over_k.values(), *over_seeds.values()) for name in names}:
         if not (directory / f"{name}.json").exists():
             continue
-        found, log = read_json(directory / f"{name}.json"), read_log(directory / f"{name}.log")
+        found, log = read_test(directory / f"{name}.json"), read_log(directory / f"{name}.log")
         valid[name] = min(record["valid_perplexity"] for record in log.records if record["event"] == "epoch")
         test[name] = found["perplexity"]
         log_z[name] = f"{number(found['log_z_mean'])} ± {number(found['log_z_std'])}"

@@ -12,7 +12,7 @@ from neglm_cli.pictures.log import TrainingLog
 
 EXAMPLES = Path(__file__).resolve().parent.parent
 MOST_REPORTS = 60  # kept in logs, of the first epoch and of all others
-OF_THIS_MACHINE = ("file", "model", "vectors", "seconds", "words_per_second")  # fields that depend on the machine
+OF_THIS_MACHINE = ("file", "model", "seconds", "words_per_second")  # fields that depend on the machine
 
 
 class Made(NamedTuple):
@@ -35,10 +35,18 @@ def percentage(value: float | None) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a result of neglm, without fields that depend on the machine."""
+    """Read the JSON that a command printed, without fields that depend on the machine."""
+    return _portable(json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_test(path: Path) -> dict[str, Any]:
+    """Read the result of the text of `neglm eval --test --json`, or one that was kept in results/."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    figures = {name: value for name, value in found.items() if isinstance(value, dict)}  # `model` can be one
-    return {name: value for name, value in found.items() if name in figures or name not in OF_THIS_MACHINE}
+    return _portable(found["test"][0] if "test" in found else found)
+
+
+def _portable(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in OF_THIS_MACHINE}
 
 
 class Compared(NamedTuple):

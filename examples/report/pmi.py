@@ -19,13 +19,13 @@ def make(directories: list[Path]) -> Made:
                 results[name] = as_json(found[size, epochs])
     sizes = [size for size in SIZES if all((size, epochs) in found for epochs in EPOCHS)]
     columns = {
-        **{f"vectors, {epochs} epochs": [found[size, epochs]["model"] for size in sizes] for epochs in EPOCHS},
+        **{f"vectors, {epochs} epochs": [found[size, epochs]["vectors"] for size in sizes] for epochs in EPOCHS},
         "truncated SVD": [found[size, EPOCHS[0]]["svd"] for size in sizes],
     }
     head = ["dimensions", *(f"{name}: KL" for name in columns), *(f"{name}: kept" for name in columns)]
     rows = [
         [
-            str(size), *(number(column[i]["divergence"], 4) for column in columns.values()),
+            str(size), *(number(column[i]["kl_divergence"], 4) for column in columns.values()),
             *(percentage(column[i]["kept"]) for column in columns.values()),
         ]
         for i, size in enumerate(sizes)

@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from made import Made, as_json, as_log, curves, number, read_benchmarks, read_json, read_log, table
+from made import Made, as_json, as_log, curves, number, read_benchmarks, read_log, read_test, table
 
 from neglm_cli.pictures.log import TrainingLog
 
@@ -70,7 +70,7 @@ def runs_in(directory: Path) -> dict[str, Run]:
     found = {}
     for name in (*TRAININGS, CORRECTED):
         log, test = directory / name / "log.json", directory / name / "test.json"
-        if log.exists() and (run := Run(read_log(log), read_json(test) if test.exists() else None)).epochs:
+        if log.exists() and (run := Run(read_log(log), read_test(test) if test.exists() else None)).epochs:
             found[name] = run
     return found
 
@@ -86,7 +86,7 @@ def _perplexities(seeds: list[dict[str, Run]]) -> str:
         best = [min(epoch["valid_perplexity"] for epoch in run.epochs) for run in runs]
         test = runs[0].test
         log_z = f"{number(test['log_z_mean'])} ± {number(test['log_z_std'])}" if test else "–"
-        minutes = runs[0].epochs[-1]["words"] / rates[SPEED_OF["softmax" if name == "softmax" else "others"]] / 60
+        minutes = runs[0].epochs[-1]["tokens"] / rates[SPEED_OF["softmax" if name == "softmax" else "others"]] / 60
         rows.append(
             [
                 title, number(papers), on_test(runs), _over_seeds(best), log_z, epochs_of(runs[0]), f"{minutes:.0f} min"

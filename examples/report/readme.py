@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from made import Made, number, read_benchmarks, read_json, read_log, table
+from made import Made, number, read_benchmarks, read_log, read_test, table
 from ptb import TRAININGS, epochs_of, on_test, runs_in
 
 # Of examples/ptb: the directory of the training, and its options.
@@ -44,7 +44,7 @@ def _constant(recipes: Path) -> str:
         results = recipes / recipe / "results"
         log = read_log(results / f"{trainings[0]}.log")
         epochs = sum(record["event"] == "epoch" for record in log.records)
-        tests = [number(read_json(results / f"{name}.json")["perplexity"]) if name else "–" for name in trainings]
+        tests = [number(read_test(results / f"{name}.json")["perplexity"]) if name else "–" for name in trainings]
         rows.append([f"[{title}](examples/{recipe}), epochs: {epochs}", *tests])
     return table(["", "NEGLM as in the paper", "NEGLM", "softmax"], rows)
 

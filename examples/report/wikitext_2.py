@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from statistics import median
 
-from made import Made, as_json, as_log, curves, number, read_json, read_log, table
+from made import Made, as_json, as_log, curves, number, read_log, read_test, table
 
 LOSSES = {
     "neglm": "NEGLM",
@@ -36,7 +36,7 @@ def make(directories: list[Path]) -> Made:
             validations = [record["valid_perplexity"] for record in log.records if record["event"] == "epoch"]
             row[1:3] = str(len(validations)), number(min(validations, default=None))
         if (directory / f"{loss}.json").exists():
-            found = read_json(directory / f"{loss}.json")
+            found = read_test(directory / f"{loss}.json")
             results[f"{loss}.json"] = as_json(found)
             row[3] = f"**{number(found['perplexity'])}**"
         rows.append(row + [SAME_SPEED.get(loss) or _rate(rates, loss, shape) for shape in SHAPES])

@@ -30,25 +30,18 @@ def paths_of(paths: Paths) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
-def keywords_in_errors(**renamed: str) -> Callable[[Function], Function]:
-    """Name keywords, not options, in the errors of a function. renamed: keywords that differ from their options."""
+def keywords_in_errors(function: Function) -> Function:
+    """Name keywords, not options, in the errors of a function."""
 
-    def keyword(option: re.Match[str]) -> str:
-        name = option[1].replace("-", "_")
-        return renamed.get(name, name)
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NeglmError as error:
+            error.args = (OPTION.sub(lambda option: option[1].replace("-", "_"), str(error)),)
+            raise
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except NeglmError as error:
-                error.args = (OPTION.sub(keyword, str(error)),)
-                raise
-
-        return called  # type: ignore[return-value]
-
-    return decorate
+    return called  # type: ignore[return-value]
 
 
 def with_settings(settings: type) -> Callable[[Function], Function]:

@@ -17,7 +17,7 @@ VOCABULARY = "vocabulary"
 Loaded = TypeVar("Loaded", bound=WordFile)
 
 
-@keywords_in_errors()
+@keywords_in_errors
 def load(
     path: Path, table: Literal["input", "output"] | None = None, device: str = "cpu", threads: int | None = None
 ) -> Vocabulary | WordVectors | LanguageModel:

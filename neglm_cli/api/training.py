@@ -28,7 +28,7 @@ from neglm_cli.text import vocabulary
 DEFAULT_CHECKPOINT = 60.0  # seconds
 
 
-@keywords_in_errors()
+@keywords_in_errors
 @with_settings(vocab_settings.Settings)
 def vocab(
     corpus: Paths,
@@ -47,7 +47,9 @@ def vocab(
     refuse_overwriting([path], paths)
     chosen = vocab_settings.Settings(**settings)
     started = time.monotonic()
-    request = vocab_runs.Request(paths, chosen.min_count, chosen.max_size, thread_count(threads), machine_memory() // 2)
+    request = vocab_runs.Request(
+        paths, chosen.min_count, chosen.max_vocab, thread_count(threads), machine_memory() // 2
+    )
 
     def write(counted: vocabulary.Vocabulary) -> None:
         counted.save(path)
@@ -59,7 +61,7 @@ def vocab(
     return made
 
 
-@keywords_in_errors(init="init_vectors")
+@keywords_in_errors
 @with_settings(embed_settings.Settings)
 def embed(
     corpus: Paths = (),
@@ -107,7 +109,7 @@ def embed(
     return load_as(WordVectors, request.output)
 
 
-@keywords_in_errors(model="output", init_embeddings="init_vectors")
+@keywords_in_errors
 @with_settings(train_lm_settings.Settings)
 def train_lm(
     corpus: Paths = (),
@@ -116,7 +118,7 @@ def train_lm(
     valid: Paths = (),
     vocab: Path | None = None,
     min_count: int | None = None,
-    max_size: int | None = None,
+    max_vocab: int | None = None,
     init_vectors: Path | None = None,
     preset: str = "ptb",
     device: str = "auto",
@@ -131,7 +133,7 @@ def train_lm(
     corpus: by default, that of the vocabulary.
     valid: validation text, scored after each epoch. Keeps the model from the best epoch.
     vocab: a vocabulary; by default vocab.safetensors, if it exists, or else the words of the corpus.
-    min_count, max_size: limits of a vocabulary that is made from the corpus.
+    min_count, max_vocab: limits of a vocabulary that is made from the corpus.
     init_vectors: vectors or a language model whose word vectors initialize the embedding.
     preset: defaults of the settings, "ptb" or "1b".
     device: "cpu", "cuda", "cuda:1", or "auto", which is the GPU if there is one that works.
@@ -142,7 +144,7 @@ def train_lm(
     raises, training stops, writes its state, and raises the same exception."""
     if preset not in train_lm_settings.PRESETS:
         raise UsageError(f"unknown preset '{preset}'; choose {' or '.join(train_lm_settings.PRESETS)}")
-    limits = from_keywords(vocab_settings.Settings, {"min_count": min_count, "max_size": max_size})
+    limits = from_keywords(vocab_settings.Settings, {"min_count": min_count, "max_vocab": max_vocab})
     request = train_lm_runs.Request(
         output=_output(output),
         given=settings,
@@ -150,7 +152,7 @@ def train_lm(
         corpus=paths_of(corpus),
         vocab=path_of(vocab),
         min_count=limits.get("min_count"),
-        max_size=limits.get("max_size"),
+        max_vocab=limits.get("max_vocab"),
         valid=paths_of(valid),
         init_vectors=path_of(init_vectors),
         cache=cache,

@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import MODEL, Debug, Json, Quiet, Table, Top, VectorsFile
+from neglm_cli.cli.options import DEFAULT_VECTORS, MODEL, Debug, Json, QueriedVectors, Quiet, Table, Top
 from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
@@ -16,26 +16,26 @@ from neglm_cli.store.output import STANDARD_STREAM
 @subcommand(
     "analogy",
     ("neglm analogy athens greece baghdad", "Athens is to Greece as Baghdad is to …"),
-    ("neglm analogy man king woman --method mul --top 3", "By 3CosMul, the three best answers."),
-    ("neglm analogy", "Ask for one line of three words after the other."),
-    ("neglm analogy --json < questions.txt > answers.jsonl", "A JSON object for every line."),
+    ("neglm analogy man king woman --method mul --top 3", "The three best answers by 3CosMul."),
+    ("neglm analogy", "Ask for queries, one per line."),
+    ("neglm analogy --json < questions.txt > answers.jsonl", "A JSON object per line."),
 )
 def analogy(
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="A B C",
-            help="Queries of three words. Without any, the lines of standard input are the queries.",
+            help="Queries of three words each. By default, the lines of standard input.",
             show_default=False,
         ),
     ] = None,
-    vectors: VectorsFile = "vectors.safetensors",
+    vectors: QueriedVectors = DEFAULT_VECTORS,
     table: Table = None,
     method: Annotated[
         Literal["add", "mul"],
         typer.Option(
-            help="How candidates are scored: add is 3CosAdd, the cosine with b - a + c; mul is 3CosMul of Levy and "
-            "Goldberg (2014), with epsilon 0.001.",
+            help="Score of a candidate. add: 3CosAdd, the cosine with b - a + c; mul: 3CosMul of Levy and Goldberg "
+            "(2014), with epsilon 0.001.",
             metavar="add|mul",
             rich_help_panel=MODEL,
         ),
@@ -47,20 +47,19 @@ def analogy(
 ) -> None:
     """Answer analogies: a is to b as c is to which word?
 
-    The three words are in the order of word2vec's word-analogy: man king woman should give queen. They are never
-    among the answers.
+    The order of the words is that of word2vec's word-analogy: man king woman should give queen. They are never among
+    the answers.
 
-    An answer is a header, a line with word, tab and score for each, and an empty line; with --json it is an
-    object on one line. Every line of standard input is answered before the next is read. If a query has an unknown
-    word, a sentence on standard error says so, or the object has an error, and the next query is answered; the exit
-    code is 1 if the query was an argument.
+    An answer is a header, a line with word, tab and score for each, and an empty line; with --json, an object on one
+    line. Each line of standard input is answered before the next is read. A query with an out-of-vocabulary word gets a
+    message on standard error, or an object with an error; the other queries are answered, and the exit code is 1.
     """
     given = [os.fsencode(word) for word in words or ()]
     if len(given) % 3:
         several = " (or six, nine and so on, for several analogies)" if len(given) > 3 else ""
         raise typer.BadParameter(f"analogy needs three words{several}; got {len(given)}.")
     if not given and vectors == STANDARD_STREAM:
-        raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
+        raise typer.BadParameter("the vectors come from standard input (-): give the queries as arguments.")
     console.announce_compiling()
     from neglm_cli.vectors.analogies import answers
     from neglm_cli.vectors.neighbors import CosineIndex

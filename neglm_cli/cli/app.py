@@ -9,7 +9,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from neglm_cli import __version__
-from neglm_cli.cli.commands import Group, escaped, spreading
+from neglm_cli.cli.commands import Group, command_class, escaped
+from neglm_cli.cli.renamed import renamed_options
 from neglm_cli.cli.settings_options import with_options
 
 SUMMARY = "Word embeddings and language models from your own text, with one objective: negative sampling."
@@ -32,7 +33,7 @@ class Subcommand(NamedTuple):
     function: Callable[..., Any]
     paragraphs: tuple[str, ...]  # the first one is the summary
     examples: tuple[Example, ...]
-    spread: tuple[str, ...] = ()  # options that take several values; they come behind the arguments
+    spread: tuple[str, ...] = ()  # options that take several values, and come after the arguments
 
 
 SUBCOMMANDS: list[Subcommand] = []
@@ -66,7 +67,7 @@ def neglm(
 def subcommand(
     name: str, *examples: tuple[str, str], spread: tuple[str, ...] = (), settings: type | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function to the application. A reader that closes the pipe (`neglm … | head`) ends it silently.
+    """Add a function to the application. It ends silently if the reader of its output closes the pipe (`| head`).
 
     Options in `spread` take all values that follow them: `--similarity a b` is `--similarity a --similarity b`.
     settings: a dataclass of declared settings, each of which becomes an option.
@@ -88,7 +89,9 @@ def subcommand(
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
         text = "\n\n".join(page.paragraphs)
-        app.command(name, cls=spreading(spread), help=text, epilog=_epilog(page.examples))(run)
+        app.command(
+            name, cls=command_class(spread, renamed_options(name, settings)), help=text, epilog=_epilog(page.examples)
+        )(run)
         return function
 
     return decorate

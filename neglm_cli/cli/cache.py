@@ -1,4 +1,4 @@
-"""`neglm cache`: the encoded copies of texts."""
+"""`neglm cache`: list or remove encoded copies of texts."""
 
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @subcommand(
     "cache",
-    ("neglm cache", "Its directory, its size limit, and the copies in it with their sizes."),
-    ("neglm cache --clear", "Remove all copies that no process is using."),
+    ("neglm cache", "Directory, size limit, and copies with their sizes."),
+    ("neglm cache --clear", "Remove all copies that are not in use."),
 )
 def cache(
     clear: Annotated[
@@ -30,10 +30,10 @@ def cache(
 ) -> None:
     """List or remove encoded copies of texts.
 
-    `neglm embed` and `neglm train-lm` keep a copy of a text as word ids, 4 bytes a word, in the directory NEGLM_CACHE
-    (otherwise `neglm` in XDG_CACHE_HOME or in ~/.cache), so that the next training need not read the text again. When
-    a new copy takes the directory above the limit, NEGLM_CACHE_LIMIT (a size such as 500M; 20G if it is not set), the
-    least recently used copies are removed. Removing a copy loses nothing: it is made again when it is needed.
+    `neglm embed` and `neglm train-lm` keep a copy of a text as word ids, 4 bytes per word, in the directory NEGLM_CACHE
+    (by default `neglm` in XDG_CACHE_HOME or ~/.cache), so that the next training need not encode the text again. When a
+    new copy would exceed the limit NEGLM_CACHE_LIMIT (a size such as 500M; by default 20G), the least recently used
+    copies are removed. Removing a copy loses nothing: it is written again when needed.
     """
     from neglm_cli.text import cache as cached
     from neglm_cli.text.encoded import default_cache
@@ -41,7 +41,7 @@ def cache(
     directory, limit = default_cache(), cached.size_limit()
     removed = cached.clear(directory) if clear else []
     left = cached.copies(directory)
-    summary = {"directory": str(directory), "limit": limit, "bytes": sum(copy.size for copy in left)}
+    summary = {"directory": str(directory), "limit_bytes": limit, "bytes": sum(copy.size for copy in left)}
     if clear:
         summary |= {"removed": len(removed), "removed_bytes": sum(copy.size for copy in removed), "in_use": len(left)}
     summary["copies"] = [_described(copy) for copy in reversed(left)]
@@ -55,13 +55,13 @@ def _described(copy: "Copy") -> dict[str, Any]:
     return {
         "file": copy.path.name,
         "bytes": copy.size,
-        "used": datetime.fromtimestamp(copy.used).astimezone().isoformat(timespec="seconds"),
+        "last_used": datetime.fromtimestamp(copy.used).astimezone().isoformat(timespec="seconds"),
         "corpus": _corpus(copy.path),
     }
 
 
 def _corpus(copy: Path) -> list[str] | None:
-    """The text that it is a copy of; None if the copy is damaged."""
+    """Return the files of the text; None if the copy is damaged."""
     from neglm_cli.store.container import read_fields
     from neglm_cli.text.provenance import path_from
 
@@ -75,15 +75,15 @@ def _as_text(summary: dict[str, Any]) -> str:
     copies = summary["copies"]
     lines = []
     if "removed" in summary:
-        stay = f"; {_count(len(copies))} in use stay" if copies else ""
+        stay = f"; {_count(len(copies))} in use kept" if copies else ""
         lines.append(f"removed {_count(summary['removed'])}, {summary['removed_bytes']:,} bytes{stay}")
     lines.append(
         f"{shown(summary['directory'])}: {_count(len(copies))}, {summary['bytes']:,} bytes of at most "
-        f"{summary['limit']:,}"
+        f"{summary['limit_bytes']:,}"
     )
     width = max((len(f"{copy['bytes']:,}") for copy in copies), default=0)
     for copy in copies:
-        used = copy["used"][:16].replace("T", " ")
+        used = copy["last_used"][:16].replace("T", " ")
         lines.append(f"  {copy['bytes']:>{width},}  {used}  {_text(copy)}")
     return "\n".join(lines)
 

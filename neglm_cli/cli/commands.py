@@ -1,17 +1,21 @@
-"""What Typer's commands do not have: options that take several values, as in `--similarity sets/*.tsv`, flags that
---help shows by their names alone, defaults in words without parentheses, and help that is shown as it is written,
-square brackets included."""
+"""Extensions of Typer's commands: options with several values, as in `--similarity sets/*.tsv`; old names of options;
+panels in one order; help as it is written, with plain flags, defaults without parentheses, and square brackets."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from neglm_cli.cli.usage import refuse_single_dash
+from neglm_cli.cli.console import console
+from neglm_cli.cli.renamed import with_new_names
+from neglm_cli.cli.usage import options_of, refuse_single_dash, takes_value
+
+PANELS = ("Input", "Test sets", "Model", "Training", "N-best lists", "Output", "Runtime")  # in the order of --help
 
 
 def escaped(text: str) -> str:
-    """Text in which Rich finds no markup; it has no backslash before a bracket."""
+    """Escape brackets, so that Rich finds no markup. The text must have no backslash before a bracket."""
     return text.replace("[", r"\[")
 
 
@@ -27,9 +31,15 @@ class _PlainHelp:
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""  # Typer would show <bool>
+            if is_argument(parameter):
+                parameter.display_type_rich = _no_type  # Typer would show <str>
             if isinstance(parameter.show_default, str):
                 parameter._get_default_string = partial(_default_in_words, parameter)  # Typer would add parentheses
         return parameters
+
+
+def _no_type(ctx: Any) -> None:
+    pass
 
 
 def _default_in_words(parameter: Any, **_: Any) -> str:
@@ -41,13 +51,55 @@ class Group(_PlainHelp, TyperGroup):
 
 
 class Command(_PlainHelp, TyperCommand):
+    spread: tuple[str, ...] = ()  # options that take several values
+    renamed: Mapping[str, str] = {}  # old options, with the new ones
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.sort(key=panel_order)
+        for parameter in self.params:
+            if set(parameter.opts) & set(self.spread):
+                parameter.metavar = f"{parameter.metavar}..."
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        refuse_single_dash(ctx, args)
-        return super().parse_args(ctx, args)
+        spread = spread_out(args, self.spread) if self.spread else args
+        refuse_single_dash(ctx, spread)
+        arguments, notes = with_new_names(spread, self.renamed, takes_value(options_of(ctx)))
+        try:
+            return super().parse_args(ctx, arguments)
+        finally:  # --quiet is known now
+            for note in notes:
+                console.note(note)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Show required options, and arguments before options that would take them for values."""
+        first, *others = super().collect_usage_pieces(ctx)
+        required = [
+            f"{each.opts[-1]} {each.metavar}" for each in self.params if each.required and not is_argument(each)
+        ]
+        return [*others, first] if self.spread else [first, *required, *others]
+
+
+def is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
+
+
+def panel_order(parameter: Any) -> int:
+    """Return the position of a parameter's panel; arguments come first."""
+    return -1 if is_argument(parameter) else PANELS.index(parameter.rich_help_panel)
+
+
+def command_class(options_with_several_values: tuple[str, ...], renamed_options: Mapping[str, str]) -> type[Command]:
+    """Return the class of a command with these options."""
+
+    class Configured(Command):
+        spread, renamed = options_with_several_values, renamed_options
+
+    return Configured
 
 
 def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:
-    """The command line with each of these options repeated before every value that follows it.
+    """Repeat each of these options before every value that follows it.
 
     Values end at the next option, or at `--`. A single `-` is a value: standard input.
     """
@@ -69,26 +121,3 @@ def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:
 def _has_value(arguments: list[str], position: int) -> bool:
     following = arguments[position + 1 : position + 2]
     return bool(following) and (following[0] == "-" or not following[0].startswith("-"))
-
-
-def spreading(options: tuple[str, ...]) -> type[Command]:
-    """The class of a command whose `options` take several values."""
-    if not options:
-        return Command
-
-    class Spreading(Command):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            for parameter in self.params:
-                if set(parameter.opts) & set(options):
-                    parameter.metavar = f"{parameter.metavar}..."
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, spread_out(args, options))
-
-        def collect_usage_pieces(self, ctx: Any) -> list[str]:
-            """Arguments before options: behind them they would be taken for values."""
-            first, *others = super().collect_usage_pieces(ctx)
-            return [*others, first]
-
-    return Spreading

@@ -1,4 +1,4 @@
-"""What the user sees. Results go to stdout, all else to stderr: progress, notes, errors."""
+"""Output for the user: results to stdout; progress, notes and errors to stderr."""
 
 import json
 import sys
@@ -8,7 +8,9 @@ from typing import Any
 from neglm_cli.errors import Escapes, visible_lines
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
 
-JSON_ESCAPES = Escapes("\n", lambda char: json.dumps(char)[1:-1])  # for what JSON itself leaves: C1 and bidi overrides
+JSON_ESCAPES = Escapes(
+    "\n", lambda char: json.dumps(char)[1:-1]
+)  # characters that JSON leaves unescaped: C1 and bidi overrides
 START_OF_LINE, ERASE_TO_END = "\r", "\x1b[K"
 
 
@@ -23,12 +25,12 @@ class Console:
         self._bar_drawn = False
 
     def draw_bar(self, line: str) -> None:
-        """Draw a progress bar over the one that stands in the terminal's last line."""
+        """Draw a progress bar over the previous one, in the last line of the terminal."""
         print(f"{START_OF_LINE}{line}{ERASE_TO_END}", end="", file=sys.stderr, flush=True)
         self._bar_drawn = True
 
     def erase_bar(self) -> None:
-        """Make the terminal's last line free for other output; a progress bar comes back when it advances."""
+        """Clear the last line of the terminal for other output; the progress bar is redrawn when it advances."""
         if self._bar_drawn:
             print(f"{START_OF_LINE}{ERASE_TO_END}", end="", file=sys.stderr, flush=True)
             self._bar_drawn = False
@@ -39,30 +41,30 @@ class Console:
         self._say(f"neglm: {where}{sentence}")
 
     def note(self, sentence: str) -> None:
-        """Something worth knowing that is no result."""
+        """Print a note, unless --quiet is set."""
         if not self.silent:
             self.erase_bar()
             self._say(sentence)
 
     def announce_standard_input(self, paths: Iterable[str]) -> None:
-        """Say so where a command waits for somebody to type a text: it would seem to hang."""
+        """Print a note if the command waits for text from the terminal, where it would seem to hang."""
         if STANDARD_STREAM in paths and sys.stdin.isatty():
             self.note("reading standard input (Ctrl-D ends it) …")
 
     @property
     def silent(self) -> bool:
-        """Whether only errors are to be seen."""
+        """True if only errors are printed."""
         return self.quiet or bool(self.rank)
 
     def trace(self, text: str) -> None:
-        """Where an error comes from, for --debug."""
+        """Print a traceback, for --debug."""
         self._say(text.rstrip("\n"))
 
     def _say(self, text: str) -> None:
         print(visible_lines(text), file=sys.stderr)
 
     def result(self, text: str) -> None:
-        """Lines for people. They may quote files: a terminal gets no control characters."""
+        """Print text, at a terminal without control characters, because it may quote files."""
         self.erase_bar()
         print(visible_lines(text) if sys.stdout.isatty() else text)
 
@@ -71,7 +73,7 @@ class Console:
         print(self.as_json(value))
 
     def json_line(self, value: Any) -> None:
-        """One line, which a reader at the other end of a pipe gets at once."""
+        """Print one line, and flush it for the reader of a pipe."""
         self.erase_bar()
         print(self.as_json(value, indent=None), flush=True)
 
@@ -80,7 +82,7 @@ class Console:
         return json.dumps(value, ensure_ascii=ascii_only, indent=indent).translate(JSON_ESCAPES)
 
     def summary(self, summary: dict[str, Any], text: str, output: str, as_json: bool) -> None:
-        """What a command that wrote `output` says of it: a result, unless the output itself went there."""
+        """Print the summary of a command that wrote `output`: to stdout, unless the output itself went there."""
         if output in STANDARD_OUTPUT:
             self.note(self.as_json(summary) if as_json else text)
         elif as_json:
@@ -89,7 +91,7 @@ class Console:
             self.result(text)
 
     def announce_compiling(self) -> None:
-        """Say so if Numba compiles: it happens once after an install, and takes seconds."""
+        """Print a note when Numba compiles, which takes seconds, once after an install."""
         from numba.core import event
 
         outer = self

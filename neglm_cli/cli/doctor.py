@@ -1,4 +1,4 @@
-"""`neglm doctor`: what the machine has, and whether it works."""
+"""`neglm doctor`: describe the machine and check that neglm works on it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,28 +19,27 @@ FAILED = 1
 @subcommand(
     "doctor",
     ("neglm doctor", "A report to read, or to paste into a bug report."),
-    ("neglm doctor --quick", "Without measuring how fast it is."),
+    ("neglm doctor --quick", "Skip the benchmark."),
     ("neglm doctor --device cuda:1", "The second GPU; an error if it cannot be used."),
 )
 def doctor(
     device: DeviceName = "auto",
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Check, but do not measure speed.", rich_help_panel=RUNTIME),
+        typer.Option("--quick", help="Skip the benchmark.", rich_help_panel=RUNTIME),
     ] = False,
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say what this machine has, and whether neglm works on it.
+    """Describe this machine, and check that neglm works on it.
 
-    Small trainings on the processor are compared with a plain reference. With a GPU, every kernel is run at real
-    sizes and compared, and a training goes from one device to the other. Then the speed of the paper's model is
-    measured, on a text that is made up. Nothing in the report names the machine, its user or their directories, but
-    the cache.
+    Small trainings on the CPU are compared with a reference implementation. With a GPU, every kernel is run at real
+    sizes and compared, and a training moves between the devices. Then the paper's model is benchmarked on synthetic
+    text. The report does not contain the names of the machine, its user or their directories, except the cache's.
 
-    The exit code is 1 if something that should work does not.
+    The exit code is 1 if a check fails.
     """
     console.announce_compiling()
     from neglm_cli.cli import doctor_machine, doctor_run
@@ -67,9 +66,9 @@ def doctor(
 
 def _verdict(bad: list[str], examined: "Examined | None", with_gpu: bool) -> str:
     if bad:
-        return f"something does not work: {'; '.join(bad)}; please report it with this text"
+        return f"failed: {'; '.join(bad)}; please report it with this text"
     rates = examined.rates if examined else {}
-    where = "the processor and the GPU" if with_gpu else "the processor"
+    where = "the CPU and the GPU" if with_gpu else "the CPU"
     speed = ", ".join(f"{rate['words_per_second']:,} words/s on the {name}" for name, rate in rates.items())
     return f"neglm works on {where}" + (f": {speed}" if speed else "")
 

@@ -1,5 +1,5 @@
-"""What the machine has, for `neglm doctor`. No name of a host, a user or a directory of theirs is in it, but the
-cache's."""
+"""The machine's hardware and software, for `neglm doctor`: without names of the host, its users or their directories,
+except the cache's."""
 
 import os
 import platform
@@ -18,12 +18,12 @@ from neglm_cli.errors import NeglmError, visible
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
-LEAST_DISK = 1 << 30  # bytes: below, a warning is due
-MPI_SECONDS = 30  # to say its version in
+LEAST_DISK = 1 << 30  # bytes; less is mentioned
+MPI_SECONDS = 30  # that MPI may take to print its version
 
 
 class Found(NamedTuple):
-    """One thing that is there, or is not: then `what` says how to get it."""
+    """A component. `what` describes it or, if it is missing, says how to get it."""
 
     name: str
     state: str
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 def found() -> Iterator[Found]:
     yield Found("Python", OK, f"{platform.python_version()}, {platform.system()} {platform.machine()}")
     yield _numba()
-    yield _processor()
+    yield _cpu()
     yield _blas()
     yield _memory()
     yield _cache()
@@ -43,7 +43,7 @@ def found() -> Iterator[Found]:
 
 
 def gpu_row(device: str) -> Found:
-    """What keeps a GPU from being used, if anything does."""
+    """Return why no GPU can be used, if so."""
     from neglm_cli.lm.devices import CPU, UnusableGpuError, open_gpu
 
     if device == CPU:
@@ -52,7 +52,7 @@ def gpu_row(device: str) -> Found:
         open_gpu(device)
     except UnusableGpuError as error:
         return Found("GPU", BROKEN if error.broken else MISSING, str(error))
-    return Found("GPU", OK, "works as far as one can see")
+    return Found("GPU", OK, "available")
 
 
 def home_as_tilde(path: Path) -> str:
@@ -71,22 +71,22 @@ def _numba() -> Found:
     return Found("Numba", OK, f"{numba.__version__} with {_count(threads, 'thread')}, NumPy {np.__version__}")
 
 
-def _processor() -> Found:
+def _cpu() -> Found:
     import llvmlite.binding as llvm
 
     from neglm_cli.text.parallel import usable_cores
 
     cores = usable_cores()
-    return Found("processor", OK, f"{_count(cores, 'core')} of {os.cpu_count()}, {llvm.get_host_cpu_name()}")
+    return Found("CPU", OK, f"{_count(cores, 'core')} of {os.cpu_count()}, {llvm.get_host_cpu_name()}")
 
 
 def _blas() -> Found:
-    """As NumPy was built; its threads are what the environment says."""
+    """Return NumPy's BLAS, and its threads according to the environment."""
     import numpy as np
 
     built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     set_ = [f"{name}={os.environ[name]}" for name in BLAS_THREADS if name in os.environ]
-    threads = visible(", ".join(set_)) or "a thread for each core"
+    threads = visible(", ".join(set_)) or "one thread per core"
     return Found("BLAS", OK, f"{built.get('name', 'unknown')} {built.get('version', '')}, {threads}")
 
 
@@ -105,7 +105,7 @@ def _free_memory() -> int | None:
 
 
 def _cache() -> Found:
-    """Encoded copies of texts and compiled kernels are kept there."""
+    """Check the directory for encoded copies of texts and compiled kernels."""
     from neglm_cli.text.encoded import default_cache
 
     try:
@@ -120,13 +120,15 @@ def _cache() -> Found:
             file.flush()
         free = shutil.disk_usage(directory).free
     except OSError as error:
-        return Found("cache", BROKEN, f"{name} cannot be written ({error.strerror}): name another with NEGLM_CACHE")
-    scarce = "" if free >= LEAST_DISK else ", which is little: a text takes 4 bytes a word"
-    return Found("cache", OK, f"{name} can be written, {size(free)} free{scarce}")
+        return Found(
+            "cache", BROKEN, f"{name} cannot be written ({error.strerror}): set NEGLM_CACHE to another directory"
+        )
+    scarce = "" if free >= LEAST_DISK else ", which is low: a text takes 4 bytes per word"
+    return Found("cache", OK, f"{name} is writable, {size(free)} free{scarce}")
 
 
 def _mpi() -> Found:
-    """Tried in a process of its own, because an MPI that does not work may take its process with it."""
+    """Check MPI in a process of its own, which a broken MPI may crash."""
     row = _extra("MPI", "mpi4py", "mpi4py", "mpi")
     if row.state != OK:
         return row
@@ -134,10 +136,10 @@ def _mpi() -> Found:
     try:
         tried = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=MPI_SECONDS)
     except subprocess.TimeoutExpired:
-        return Found("MPI", BROKEN, f"{row.what} does not answer: see whether `mpiexec -n 1 true` works")
+        return Found("MPI", BROKEN, f"{row.what} hangs: check that `mpiexec -n 1 true` works")
     if tried.returncode:
         return Found("MPI", BROKEN, f"{row.what} finds no MPI library: install Open MPI or MPICH")
-    library = tried.stdout.decode(errors="replace").splitlines()[0].split(",")[0]  # who built it stands behind
+    library = tried.stdout.decode(errors="replace").splitlines()[0].split(",")[0]  # without its builder
     return Found("MPI", OK, f"{row.what}, {visible(' '.join(library.split()))}")
 
 

@@ -1,4 +1,4 @@
-"""The examination of `neglm doctor`: checks and speed, of the processor and of a GPU."""
+"""The checks and benchmarks of `neglm doctor`, on the CPU and on a GPU."""
 
 import re
 import time
@@ -18,14 +18,15 @@ from neglm_cli.settings.train_lm import Settings
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
-PROCESSOR, GPU = "processor", "GPU"
+CPU, GPU = "CPU", "GPU"
 SMALL = Settings(
-    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0, lr=0.5
+    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0,
+    lr=0.5,
 )  # fmt: skip
 WORDS, FEW_WORDS = 10_000, 90
 MINIBATCHES, MINIBATCHES_ON_GPU = 30, 200
 SECONDS = 10.0
-SIDE, ROUNDS = 1024, 5  # of the products that NumPy makes
+SIDE, ROUNDS = 1024, 5  # of matrix products by NumPy
 
 
 @dataclass
@@ -36,25 +37,26 @@ class Examined:
 
 
 def examinable(gpu: "Gpu | None") -> "Gpu | None":
-    """The same, unless it is none."""
+    """Return the GPU. Raise if it is Numba's simulator."""
     if gpu is not None:
         from neglm_cli.lm.cuda.gpu import IS_SIMULATED
 
         if IS_SIMULATED:
-            raise NeglmError("Numba's simulator would take days to be examined: unset NUMBA_ENABLE_CUDASIM")
-        gpu.optional = False  # or the CPU would be examined in its place
+            raise NeglmError("Numba's CUDA simulator would take days: unset NUMBA_ENABLE_CUDASIM")
+        gpu.optional = False  # otherwise the CPU would be checked in its place
     return gpu
 
 
 def gpu_row(gpu: "Gpu") -> Found:
     free, total = gpu.memory()
     capability = "{}.{}".format(*gpu.capability)
-    what = f"{gpu.name}, capability {capability}, {gpu.multiprocessors} processors, {size(free)} free of {size(total)}"
+    memory = f"{size(free)} free of {size(total)}"
+    what = f"{gpu.name}, capability {capability}, {gpu.multiprocessors} multiprocessors, {memory}"
     return Found(GPU, OK, f"{what}, driver {driver_version()} for CUDA {gpu.driver}")
 
 
 def driver_version() -> str:
-    """As NVIDIA counts them; Linux knows it."""
+    """Return the version of NVIDIA's driver, from Linux."""
     try:
         with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
             match = re.search(r"\d{3,}\.\d+(\.\d+)?", file.read())
@@ -68,15 +70,15 @@ def examine(gpu: "Gpu | None", threads: int, quick: bool) -> Examined:
 
     examined = Examined()
     load_kernels(Settings(), training=True)
-    console.note("checking the processor …")
+    console.note("checking the CPU …")
     small = Task(replace(SMALL, threads=threads), FEW_WORDS)
-    examined.checks += [(PROCESSOR, check) for check in cpu_checks(small)]
+    examined.checks += [(CPU, check) for check in cpu_checks(small)]
     task = Task(Settings(threads=threads), WORDS, MINIBATCHES)
     if gpu is not None:
         _check_gpu(examined, gpu, threads)
     if not quick:
-        console.note("measuring how fast it trains …")
-        examined.rates[PROCESSOR] = processor_rates(task)
+        console.note("measuring training speed …")
+        examined.rates[CPU] = cpu_rates(task)
         if gpu is not None:
             _measure_gpu(examined, gpu, task._replace(minibatches=MINIBATCHES_ON_GPU))
     return examined
@@ -91,7 +93,7 @@ def _check_gpu(examined: Examined, gpu: "Gpu", threads: int) -> None:
 
 
 def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task) -> None:
-    """What fails is one more thing that does not work, and no end of the report."""
+    """Benchmark the GPU. An error is reported as a failed check."""
     from neglm_cli.lm.cuda.checks import Sizes, describe_plans
     from neglm_cli.lm.cuda.rates import rates
 
@@ -101,7 +103,7 @@ def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task) -> None:
         examined.checks.append((GPU, Check("speed", failure=described(error))))
 
 
-def processor_rates(task: Task) -> dict[str, Any]:
+def cpu_rates(task: Task) -> dict[str, Any]:
     device = make_device(
         task.parameters(), task.settings, task.counts, END_OF_LINE, None, training=True, note=console.note
     )  # fmt: skip
@@ -121,7 +123,7 @@ def processor_rates(task: Task) -> dict[str, Any]:
 
 
 def numpy_rate() -> float:
-    """FLOP/s of NumPy's products, at their best."""
+    """Measure the best FLOP/s of NumPy's matrix product."""
     import numpy as np
 
     a, b = np.random.default_rng(1).random((2, SIDE, SIDE), np.float32)

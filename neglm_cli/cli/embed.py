@@ -38,10 +38,10 @@ def _refuse_alpha(value: float | None) -> None:
     "embed",
     ("neglm vocab corpus.txt && neglm embed", "Vectors for the words of a text, with word2vec's defaults."),
     ("neglm embed corpus.txt --size 300 --window 10 --iter 15", "Without a vocabulary, the text is counted first."),
-    ("neglm embed --resume", "Go on with a training that was interrupted."),
-    ("neglm embed --deterministic --seed 7", "The same bytes at every run, on as many threads as you like."),
+    ("neglm embed --resume", "Resume an interrupted run."),
+    ("neglm embed --deterministic --seed 7", "The same bytes at every run, with any number of threads."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
-    ("neglm embed --pairs small.tsv --exact --objective cond", "All of a small table, to convergence: log p(y|x)."),
+    ("neglm embed --pairs small.tsv --full-batch --objective cond", "Without sampling, to convergence: log p(y|x)."),
     settings=Settings,
 )
 def embed(
@@ -51,15 +51,16 @@ def embed(
         str | None,
         typer.Option(
             help="Train on a table of pairs instead of text: x TAB y, or x TAB y TAB count lines, plain or compressed; "
-            "- is standard input. x and y have alphabets of their own.",
+            "- is standard input. x and y have separate vocabularies.",
+            show_default=False,
             metavar="FILE",
             rich_help_panel=INPUT,
         ),
     ] = None,
-    init: Annotated[
+    init_vectors: Annotated[
         str | None,
         typer.Option(
-            help="Start from the vectors of this file, where it has the word; the size must be the same.",
+            help="Initialize from the vectors of this file, of the same size; words without a vector start at random.",
             metavar="FILE",
             rich_help_panel=INPUT,
         ),
@@ -79,7 +80,7 @@ def embed(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the training of --output that was interrupted or killed. All its options are kept.",
+            help="Resume the interrupted run of --output. Its settings are kept.",
             rich_help_panel=RUNTIME,
         ),
     ] = False,
@@ -87,7 +88,7 @@ def embed(
         float,
         typer.Option(
             min=0,
-            help="Write the state for --resume every N seconds; less often if writing takes long.",
+            help="Write a checkpoint for --resume every N seconds; less often if writing is slow.",
             metavar="N",
             rich_help_panel=RUNTIME,
         ),
@@ -98,21 +99,21 @@ def embed(
 ) -> None:
     """Train word vectors: skip-gram with negative sampling.
 
-    Every word of the vocabulary gets two vectors, one as a word and one as a context; both are written, with the
-    vocabulary and all options. Sentences end where lines end. Words out of the vocabulary, <unk> and <eos> get no
-    vectors. The pairs of a window share their noise words, and each of these serves seven windows that lie apart: that
-    is where the speed comes from, and it costs no quality.
+    Every word of the vocabulary gets two vectors, as a word and as a context; both are written, with the vocabulary and
+    all settings. Sentences end at line ends. Out-of-vocabulary words, <unk> and <eos> get no vectors. All pairs of a
+    window share their noise words, as do seven windows far apart in the text: this makes training fast, at no cost in
+    quality.
 
-    The text is read from disk in every epoch; memory holds the two matrices and little more. While it trains, the
-    state is written to the output's name with .partial behind it, once a minute or so and when it is interrupted;
-    it is a file of vectors like the finished one. A new training of that name is refused while it is there, and any
-    second process while one is at work.
+    The text is read from disk in every epoch; memory holds little more than the two matrices. A checkpoint, the
+    output's name with .partial appended, is written about once a minute and on interruption; it is a file of vectors
+    like the final one. While it exists, new trainings with the same output are refused, as is a second process while
+    one is running.
 
-    Under mpirun, processes divide the text and average their vectors, those of frequent words more often. For that each
-    keeps a second copy of the vectors. On SIGTERM all stop together and one state is written.
+    Under mpirun, ranks divide the text and average their vectors, those of frequent words more often, which takes a
+    second copy of the vectors per rank. On SIGTERM all ranks stop and write one checkpoint.
 
-    Threads work without locks, so two runs differ a little. With --deterministic they do not: each thread has
-    dimensions of its own.
+    Threads update vectors without locks, so two runs differ slightly. With --deterministic they do not: each thread
+    updates its own dimensions.
     """
     request = Request(
         output=output,
@@ -120,7 +121,7 @@ def embed(
         corpus=corpus or [],
         vocab=vocab,
         pairs=pairs,
-        init_vectors=init,
+        init_vectors=init_vectors,
         cache=cache,
         resume=resume,
         checkpoint=checkpoint,

@@ -1,4 +1,4 @@
-"""`neglm eval`: how good vectors or a language model are."""
+"""`neglm eval`: evaluate a language model or vectors."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,6 +10,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.eval_lm import evaluate_texts
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
+    DEFAULT_VECTORS,
     INPUT,
     MODEL,
     OUTPUT,
@@ -19,6 +20,8 @@ from neglm_cli.cli.options import (
     Quiet,
     Table,
     Threads,
+    VectorsFile,
+    input_file,
     one_blas_thread,
 )
 from neglm_cli.cli.progress import Progress
@@ -33,18 +36,17 @@ if TYPE_CHECKING:
     from neglm_cli.vectors.neighbors import CosineIndex
 
 SETS = "Test sets"
-DEFAULT_VECTORS = "vectors.safetensors"
-DIGITS = 6  # of correlations and shares in JSON
+DIGITS = 6  # of correlations and accuracies in JSON
 
 
 @subcommand(
     "eval",
-    ("neglm eval --test ptb.test.txt", "The perplexity of a text, by the language model model.safetensors."),
-    ("neglm eval news.safetensors --test a.txt b.txt --json", "Of several texts, as JSON."),
-    ("neglm eval --similarity ws353.tsv simlex999.tsv", "Correlations with what people find similar."),
+    ("neglm eval --test ptb.test.txt", "The perplexity of model.safetensors on a text."),
+    ("neglm eval news.safetensors --test a.txt b.txt --json", "On several texts, as JSON."),
+    ("neglm eval --similarity ws353.tsv simlex999.tsv", "Correlations with human similarity ratings."),
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
-    ("neglm eval --analogy questions-words.txt --restrict 30000", "Among the 30,000 most frequent words only."),
-    ("neglm eval --similarity sets/*.tsv --json", "All sets of a directory, as JSON."),
+    ("neglm eval --analogy questions-words.txt --max-vocab 30000", "Only the 30,000 most frequent words."),
+    ("neglm eval --similarity sets/*.tsv --json", "All test sets in a directory, as JSON."),
     spread=("--test", "--similarity", "--analogy"),
 )
 def evaluate(
@@ -52,16 +54,16 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="MODEL",
-            help="A language model, or a file of vectors; - is standard input.",
-            show_default="model.safetensors with --test, else vectors.safetensors",
+            help="A language model or a file of vectors; - is standard input.",
+            show_default="model.safetensors with --test, otherwise vectors.safetensors",
         ),
     ] = None,
+    named: VectorsFile = None,
     test: Annotated[
         list[str] | None,
         typer.Option(
-            help="Texts that a language model is to predict, plain or compressed; - is standard input. Each starts "
-            "without a state, which is carried from line to line; models trained with --reset-at-eos reset it at each "
-            "line.",
+            help="Texts for a language model, plain or compressed; - is standard input. The state starts at zero and "
+            "is carried from line to line; models trained with --reset-at-eos reset it at each line.",
             show_default=False,
             metavar="FILE",
             rich_help_panel=SETS,
@@ -70,8 +72,8 @@ def evaluate(
     similarity: Annotated[
         list[str] | None,
         typer.Option(
-            help="Pairs of words with people's scores: lines of word, word, score, between them tabs, commas or "
-            "blanks. Lines that start with # and a header are left out.",
+            help="Pairs of words with human ratings: lines of word, word and rating, separated by tabs, commas or "
+            "spaces. A header and lines that start with # are skipped.",
             show_default=False,
             metavar="FILE",
             rich_help_panel=SETS,
@@ -80,19 +82,19 @@ def evaluate(
     analogy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Analogies: lines of four words, in sections that lines such as : family begin. Those whose names "
-            "start with gram are syntactic, the others semantic.",
+            help="Analogies: lines of four words, in sections that start with lines such as : family. Sections whose "
+            "names start with gram are syntactic, the others semantic.",
             show_default=False,
             metavar="FILE",
             rich_help_panel=SETS,
         ),
     ] = None,
-    restrict: Annotated[
+    max_vocab: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Only the N most frequent words are known, and are candidates for answers.",
-            show_default="all words",
+            help="Use only the N most frequent words, in questions and as answers.",
+            show_default="no limit",
             metavar="N",
             rich_help_panel=INPUT,
         ),
@@ -101,14 +103,14 @@ def evaluate(
         bool,
         typer.Option(
             "--fold-case",
-            help="A word of a test set that is unknown as it is written is looked for in lower case.",
+            help="Look up out-of-vocabulary words of a test set in lower case.",
             rich_help_panel=INPUT,
         ),
     ] = False,
     method: Annotated[
         Literal["add", "mul", "both"],
         typer.Option(
-            help="How analogies are answered: add is 3CosAdd, mul is 3CosMul.",
+            help="Score of a candidate answer. add: 3CosAdd; mul: 3CosMul.",
             metavar="add|mul|both",
             rich_help_panel=MODEL,
         ),
@@ -117,8 +119,8 @@ def evaluate(
         bool,
         typer.Option(
             "--per-line",
-            help="With --test: for each line its log10 probability, perplexity, words and out-of-vocabulary words, "
-            "between tabs, and nothing else. The first two include the end of the line, the number of words does not.",
+            help="With --test: print only a tab-separated line per line of text: log10 probability, perplexity, tokens "
+            "and OOV tokens. The first two include the end of the line, the number of tokens does not.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -131,35 +133,40 @@ def evaluate(
 ) -> None:
     """Evaluate a language model on texts, or vectors on test sets.
 
-    MODEL comes before the options, because --test, --similarity and --analogy take all files that follow them.
+    MODEL comes before the options, because --test, --similarity and --analogy take all files that follow them; or name
+    it with -m.
 
     Texts: the perplexity is exact and normalized over the vocabulary. Ends of line are predicted like words, and a
-    text begins as if after the end of a line. Perplexities and bits per word count ends of line as words; the number of
-    words does not (in JSON, divide by words + lines). Words out of the vocabulary count as <unk>; the second figure
-    leaves them out. The unnormalized perplexity takes the model's logits (see neglm-format(5)) as log-probabilities.
-    log Z, the logarithm of the sum that would normalize them, is given with its standard deviation: 0 ± 0 would be a
-    model that normalizes itself. The unigram model predicts by the vocabulary's counts alone.
+    text starts as after the end of a line. Perplexities and bits per word count ends of line as words; the number of
+    tokens does not (in JSON, divide by tokens + lines). Out-of-vocabulary (OOV) words count as <unk>; the second
+    perplexity leaves them out. The unnormalized perplexity uses the model's logits (see neglm-format(5)) as
+    log-probabilities. log Z, the log of their normalizer, is given with its standard deviation: 0 ± 0 is a perfectly
+    self-normalized model. The unigram model predicts from the counts of the vocabulary alone.
 
-    Under mpirun, processes divide the texts; where there are fewer texts than processes, each text: what comes before a
-    process's own stretch it reads without scoring it. The figures are those of one process.
+    Under mpirun, ranks divide the texts or, if there are fewer texts than ranks, each text into segments; a rank reads
+    the text before its segment without scoring it. Results are the same as with one rank.
 
-    Similarity: Spearman's and Pearson's correlation of cosines with people's scores. Pairs with an unknown word are
-    skipped; the second result is with these, too, their cosine taken as 0.
+    Similarity: Spearman's and Pearson's correlation of cosines with human ratings. Pairs with an OOV word are skipped;
+    the second result includes them, with a cosine of 0.
 
-    Analogies: the share of right answers, by 3CosAdd and 3CosMul, where only the one best word counts and the words of
-    the question are no answers. Questions with an unknown word are skipped; the second result counts these as wrong.
+    Analogies: accuracy by 3CosAdd and 3CosMul, where only the best word counts and the words of the question are
+    excluded. Questions with an OOV word are skipped; the second result counts them as wrong.
+
+    JSON always has the same shape: model, vocabulary, and the lists test, similarity and analogy with an object per
+    file.
     """
     files = [*(test or ()), *(similarity or ()), *(analogy or ())]
     if not files:
         raise typer.BadParameter(
-            "there is nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
+            "nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
         )
-    if [model, *files].count(STANDARD_STREAM) > 1:
+    path = input_file(model, named, DEFAULT_MODEL if test else DEFAULT_VECTORS)
+    if [path, *files].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
-    if test and (restrict is not None or fold_case):
-        raise typer.BadParameter("--restrict and --fold-case are for --similarity and --analogy.")
+    if test and (max_vocab is not None or fold_case):
+        raise typer.BadParameter("--max-vocab and --fold-case are for --similarity and --analogy.")
     if test and table is not None:
         raise typer.BadParameter("--table is for --similarity and --analogy.")
     if per_line and not test:
@@ -168,15 +175,13 @@ def evaluate(
     console.announce_standard_input(files)
     console.announce_compiling()
     if test:
-        evaluate_texts(model or DEFAULT_MODEL, test, per_line, threads, json, device)
+        evaluate_texts(path, test, per_line, threads, json, device)
     else:
-        _evaluate_vectors(
-            model or DEFAULT_VECTORS, similarity or [], analogy or [], restrict, fold_case, method, json, table
-        )
+        _evaluate_vectors(path, similarity or [], analogy or [], max_vocab, fold_case, method, json, table)
 
 
 def _evaluate_vectors(
-    vectors: str, similarity: list[str], analogy: list[str], restrict: int | None, fold_case: bool,
+    vectors: str, similarity: list[str], analogy: list[str], max_vocab: int | None, fold_case: bool,
     method: Literal["add", "mul", "both"], json: bool, table: Literal["input", "output"] | None,
 ) -> None:  # fmt: skip
     from neglm_cli.vectors.analogies import read_sections
@@ -185,15 +190,16 @@ def _evaluate_vectors(
     from neglm_cli.vectors.similarity import read_pairs
     from neglm_cli.vectors.vectors import load_vectors
 
-    pairs = [(path, read_pairs(path)) for path in similarity]  # what is wrong with them is said at once
+    pairs = [(path, read_pairs(path)) for path in similarity]  # errors in them come first
     questions = [(path, read_sections(path)) for path in analogy]
     loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     directions = CosineIndex.of(loaded.vectors, name)
-    lexicon = Lexicon(loaded.words, restrict, fold_case)
+    lexicon = Lexicon(loaded.words, max_vocab, fold_case)
     report = {
-        "vectors": vectors,
-        "words": len(lexicon.ids),
+        "model": vectors,
+        "vocabulary": len(lexicon.ids),
+        "test": [],
         "similarity": [_similarity(path, judged, lexicon, directions) for path, judged in pairs],
         "analogy": [_analogy(path, sections, lexicon, directions, method) for path, sections in questions],
     }
@@ -209,7 +215,7 @@ def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "CosineIn
     _mention_case(path, pairs.words, lexicon)
     result = correlations(pairs, lexicon, directions)
     numbers = {name: _rounded(value) for name, value in asdict(result).items()}
-    return {"file": path, "skipped": result.pairs - result.used} | numbers
+    return {"file": path, "oov": result.pairs - result.used} | numbers
 
 
 def _analogy(
@@ -238,7 +244,7 @@ def _counts(tally: "Tally") -> dict[str, Any]:
     counts: dict[str, Any] = {
         "questions": tally.questions,
         "used": tally.used,
-        "skipped": tally.questions - tally.used,
+        "oov": tally.questions - tally.used,
     }
     for method, correct in tally.correct.items():
         counts[method] = {
@@ -255,13 +261,11 @@ def _rounded(number: float | None) -> float | None:
 
 def _mention_case(path: str, rows: list[tuple[bytes, ...]], lexicon: "Lexicon") -> None:
     if missed := lexicon.missed_by_case(rows):
-        console.note(
-            f"{shown(path)}: {missed:,} of {len(rows):,} are skipped because of upper case, which --fold-case mends"
-        )
+        console.note(f"{shown(path)}: {missed:,} of {len(rows):,} are OOV because of upper case: use --fold-case")
 
 
 def _as_text(report: dict[str, Any], name: str) -> str:
-    lines = [f"{name}: {count_of(report['words'], 'word')}"]
+    lines = [f"{name}: {count_of(report['vocabulary'], 'word')}"]
     for result in report["similarity"]:
         lines += ["", *similarity_text(result)]
     for result in report["analogy"]:

@@ -1,4 +1,4 @@
-"""`neglm eval --test`: how well a language model predicts texts."""
+"""`neglm eval --test`: the perplexity of texts under a language model."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def evaluate_texts(
     from neglm_cli.text.corpus import open_corpus
 
     for test in tests:
-        check_texts(open_corpus([test]))  # what is wrong with them is said at once
+        check_texts(open_corpus([test]))  # errors in them come before the long work
     gpu = find_gpu(device_name)
     model = load_model(path)
     processes = ranks()
@@ -41,9 +41,12 @@ def evaluate_texts(
         results = _results(model, device, tests, per_line, thread_count(threads), json, processes)
     finally:
         device.close()
-    if json and not per_line:
-        console.json(results[0] if len(results) == 1 else results)
-    elif not per_line:
+    if per_line:
+        return
+    if json:
+        report = {"model": path, "vocabulary": len(model.words), "test": results, "similarity": [], "analogy": []}
+        console.json(report)
+    else:
         console.result("\n\n".join(_as_text(result, model) for result in results))
 
 
@@ -51,7 +54,7 @@ def _results(
     model: "LanguageModel", device: "Device", tests: list[str], per_line: bool, threads: int, json: bool,
     processes: Ranks,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Several processes divide the texts, or, where there are fewer texts than processes, each text."""
+    """Evaluate the texts. Ranks divide them or, if there are fewer texts than ranks, each text."""
     size, rank = processes.size, processes.rank
     if size == 1:
         shows = [_line_printer(test, json) if per_line else None for test in tests]
@@ -84,7 +87,7 @@ def _evaluate(
     from neglm_cli.text.encode import Encoder
 
     corpus = open_corpus([test])
-    encoder = Encoder(model.words, unknown=len(model.words))  # so that <unk> in the text is told from unknown words
+    encoder = Encoder(model.words, unknown=len(model.words))  # tells <unk> in the text from OOV words
     reader = Reader(device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
     text_bytes = 0
     segment = None
@@ -111,15 +114,13 @@ def _evaluate(
         seconds = progress.seconds
     tally = sum(processes.allgather(reader.tally), Tally())
     if not tally.tokens:
-        raise NeglmError(f"{corpus.name} has no words: there is nothing to predict")
+        raise NeglmError(f"{corpus.name} has no words: name a text with words in it")
     if tally.words and tally.oov == tally.words:
-        console.note(f"none of the words of {corpus.name} is in the vocabulary of {model.name}")
+        console.note(f"all words of {corpus.name} are out of the vocabulary of {model.name}")
     if corpus.sources[0].plain:
-        text_bytes = corpus.sources[0].size  # without a newline that the file does not have
+        text_bytes = corpus.sources[0].size  # excludes a newline added at the end
     return _figures(tally, text_bytes) | {
         "file": test,
-        "model": model.name,
-        "vocabulary": len(model.words),
         "seconds": round(seconds, 3),
         "words_per_second": round(tally.tokens / max(seconds, 1e-9)),
     }
@@ -137,12 +138,12 @@ def _figures(tally: "Tally", text_bytes: int) -> dict[str, Any]:
         "bits_per_word": -tally.log_probability / math.log(2) / tally.tokens,
         "bits_per_byte": -tally.log_probability / math.log(2) / max(text_bytes, 1),
     }
-    counts = {"words": tally.words, "lines": tally.lines, "oov": tally.oov, "bytes": text_bytes}
+    counts = {"tokens": tally.words, "lines": tally.lines, "oov": tally.oov, "bytes": text_bytes}
     return {name: _rounded(value) for name, value in figures.items()} | counts
 
 
 def _rounded(value: float) -> float | None:
-    """JSON has no infinity."""
+    """Round; None for infinity, which JSON lacks."""
     return round(value, DIGITS) if math.isfinite(value) else None
 
 
@@ -151,7 +152,7 @@ def _line_printer(test: str, json: bool) -> Any:
         perplexity = math.exp(min(-line.log_probability / (line.words + 1), 700))
         log10 = line.log_probability / math.log(10)
         if json:
-            found = {"words": line.words, "oov": line.oov, "log10_probability": round(log10, DIGITS)}
+            found = {"tokens": line.words, "oov": line.oov, "log10_probability": round(log10, DIGITS)}
             console.json_line({"file": test, **found, "perplexity": round(perplexity, DIGITS)})
         else:
             console.result(f"{log10:.{DIGITS}f}\t{perplexity:.4f}\t{line.words}\t{line.oov}")
@@ -161,17 +162,17 @@ def _line_printer(test: str, json: bool) -> Any:
 
 def _as_text(result: dict[str, Any], model: "LanguageModel") -> str:
     name = "standard input" if result["file"] == STANDARD_STREAM else shown(result["file"])
-    share = result["oov"] / max(result["words"], 1)
+    share = result["oov"] / max(result["tokens"], 1)
     rows = [
-        ("perplexity", f"{_number(result['perplexity'])}, out-of-vocabulary words as <unk>"),
-        ("without them", _number(result["perplexity_without_oov"])),
+        ("perplexity", f"{_number(result['perplexity'])}, OOV words as <unk>"),
+        ("without OOV", _number(result["perplexity_without_oov"])),
         ("unigram model", _number(result["unigram_perplexity"])),
-        ("unnormalised", f"{_number(result['unnormalized_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
+        ("unnormalized", f"{_number(result['unnormalized_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
          f"{result['log_z_std']:.4f}"),
-        ("bits", f"{result['bits_per_word']:.4f} a word, {result['bits_per_byte']:.4f} a byte"),
-        ("words", f"{result['words']:,}, and {result['lines']:,} ends of line"),
-        ("not known", f"{count_of(result['oov'], 'word')} ({share:.2%}) out of the vocabulary"),
-        ("vocabulary", f"{result['vocabulary']:,} words: perplexities compare only at the same vocabulary"),
+        ("bits", f"{result['bits_per_word']:.4f} per word, {result['bits_per_byte']:.4f} per byte"),
+        ("tokens", f"{result['tokens']:,}, and {result['lines']:,} ends of line"),
+        ("OOV", f"{count_of(result['oov'], 'token')} ({share:.2%})"),
+        ("vocabulary", f"{len(model.words):,} words: compare perplexities only for the same vocabulary"),
     ]  # fmt: skip
     head = f"{name}, predicted by {model.name} ({model.settings.loss}, {result['words_per_second']:,} words/s)"
     return "\n".join([head, *(f"  {label:<16}{value}" for label, value in rows)])

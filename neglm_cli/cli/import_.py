@@ -1,4 +1,4 @@
-"""`neglm import`: vectors that other tools made."""
+"""`neglm import`: vectors from other tools."""
 
 from typing import Annotated, Any
 
@@ -16,11 +16,11 @@ from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, companion_file
 
 @subcommand(
     "import",
-    ("neglm import GoogleNews-vectors-negative300.bin.gz", "word2vec's binary form; writes vectors.safetensors."),
-    ("neglm import cc.de.300.vec.gz -o german.safetensors", "fastText's text form, compressed."),
-    ("neglm import glove.6B.300d.txt", "GloVe's text, which has no first line with the sizes."),
-    ("neglm import matrix.npy --words words.txt", "A NumPy matrix; the words stand in a file, one a line."),
-    ("neglm import words.vec --contexts contexts.vec", "Word vectors and context vectors, each with words of its own."),
+    ("neglm import GoogleNews-vectors-negative300.bin.gz", "word2vec's binary format; writes vectors.safetensors."),
+    ("neglm import cc.de.300.vec.gz -o german.safetensors", "fastText's text format, compressed."),
+    ("neglm import glove.6B.300d.txt", "GloVe's text format, which has no header."),
+    ("neglm import matrix.npy --word-list words.txt", "A NumPy matrix, with one word per line in another file."),
+    ("neglm import words.vec --context-file contexts.vec", "Word vectors and context vectors."),
 )
 def import_(
     file: Annotated[
@@ -31,28 +31,28 @@ def import_(
             show_default=False,
         ),
     ],
-    form: Annotated[
+    format: Annotated[
         ImportForm | None,
         typer.Option(
-            help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary form; npy: a NumPy matrix.",
-            show_default="from the contents",
-            metavar="FORM",
+            help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix.",
+            show_default="detected from the contents",
+            metavar="FORMAT",
             rich_help_panel=INPUT,
         ),
     ] = None,
-    words: Annotated[
+    word_list: Annotated[
         str | None,
         typer.Option(
-            help="For npy: a list of the words, one a line.",
-            show_default="FILE without .npy, and .words.txt",
-            metavar="LIST",
+            help="For npy: the words, one per line.",
+            show_default="FILE with .words.txt in place of .npy",
+            metavar="FILE",
             rich_help_panel=INPUT,
         ),
     ] = None,
-    contexts: Annotated[
+    context_file: Annotated[
         str | None,
         typer.Option(
-            help="Context vectors, in any of these forms. Those of an .npy file have their words beside it.",
+            help="Context vectors, in any of these formats; those of an .npy file need a .words.txt file.",
             show_default="none",
             metavar="FILE",
             rich_help_panel=INPUT,
@@ -68,16 +68,15 @@ def import_(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Read vectors that another tool made, and write them as a file of vectors.
+    """Convert vectors from another tool to a file of vectors.
 
-    The form is known from the contents. Words are separated from their numbers by white space, and no other byte
-    matters; each may appear once. The files must be complete: as many words as the first line promises, as many
-    numbers for each, all finite, a newline at the end of the text.
+    Words are separated from their numbers by white space and may contain any other byte; each may appear once. Files
+    must be complete: as many words and numbers as the header says, all finite, with a newline at the end of text.
 
-    These forms have no counts. Every word gets the count 1, and the order is kept, which in most files is that of
-    frequency. What the vectors were trained for is stored as unknown.
+    These formats have no counts. Every word gets the count 1, and the order, in most files that of frequency, is kept.
+    The objective of the training is stored as unknown.
     """
-    inputs = [path for path in (file, contexts, words) if path is not None]
+    inputs = [path for path in (file, context_file, word_list) if path is not None]
     if inputs.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting([output], [*inputs, *(companion_file(path, WORDS_ENDING) for path in inputs)])
@@ -85,17 +84,19 @@ def import_(
     console.announce_compiling()
     from neglm_cli.vectors import exchange
 
-    with Progress("reading vectors", bytes_to_read([file] if contexts is None else [file, contexts])) as progress:
-        table, found = exchange.read(file, form, words, progress.advance)
-        others = None if contexts is None else exchange.read(contexts, form, None, progress.advance)[0]
+    with Progress(
+        "reading vectors", bytes_to_read([file] if context_file is None else [file, context_file])
+    ) as progress:
+        table, found = exchange.read(file, format, word_list, progress.advance)
+        others = None if context_file is None else exchange.read(context_file, format, None, progress.advance)[0]
     vectors = exchange.assemble(table, others)
     vectors.save(output)
     summary = {
         "output": output,
-        "form": str(found),
-        "words": len(vectors.words),
+        "format": str(found),
+        "vocabulary": len(vectors.words),
         "contexts": len(vectors.contexts),
-        "size": vectors.size,
+        "dimensions": vectors.size,
     }
     console.summary(summary, _as_text(summary), output, json)
 
@@ -104,6 +105,6 @@ def _as_text(summary: dict[str, Any]) -> str:
     name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     contexts = f" and {count_of(summary['contexts'], 'context')}" if summary["contexts"] else ""
     return (
-        f"{name}: {count_of(summary['words'], 'word')}{contexts}, vectors of {count_of(summary['size'], 'number')}, "
-        f"from {summary['form']}"
+        f"{name}: {count_of(summary['vocabulary'], 'word')}{contexts}, "
+        f"{count_of(summary['dimensions'], 'dimension')}, from {summary['format']}"
     )

@@ -1,4 +1,4 @@
-"""`neglm info`: what a file is."""
+"""`neglm info`: describe a file."""
 
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +18,12 @@ FILES = ("corpus", "validation")  # fields that are lists of files
 COLUMN = 16  # characters for names
 WIDTH = 100  # characters of a value in a line
 MOST_VALUES = 3  # of a list
-STAY = "\xa0"  # a blank where a line does not end
+STAY = "\xa0"  # a space at which lines are not broken
 
 
 @subcommand(
     "info",
-    ("neglm info vocab.safetensors", "Its kind, versions, arguments and sizes; verifies its checksum."),
+    ("neglm info vocab.safetensors", "Kind, versions, arguments and sizes; verifies the checksum."),
     ("neglm info vocab.safetensors --words | head", "The most frequent words with their counts."),
     ("neglm info vocab.safetensors --json", "The description as JSON, for scripts."),
 )
@@ -40,9 +40,10 @@ def info(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say what a neglm file is: its kind, versions, arguments and sizes.
+    """Describe a neglm file: its kind, versions, arguments and sizes.
 
-    The file is read to the end and its checksum verified; a damaged file is an error.
+    The file is read to the end and its checksum verified; a damaged file is an error. In JSON, metadata has the fields
+    that neglm-format(5) lists.
     """
     console.announce_compiling()
     from neglm_cli.errors import NeglmError
@@ -76,9 +77,10 @@ def _print_words(stored: "Stored", json: bool) -> None:
 def _description(stored: "Stored") -> dict[str, Any]:
     return {
         "file": stored.name,
-        "size": stored.size,
+        "kind": stored.kind,
+        "bytes": stored.size,
         "checksum_verified": True,
-        **stored.fields,
+        "metadata": stored.fields,
         "tensors": {
             name: {"dtype": str(array.dtype), "shape": list(array.shape)}
             for name, array in sorted(stored.tensors.items())
@@ -110,7 +112,7 @@ def _file_as_text(stored: "Stored", file: dict[str, Any]) -> str:
 
 
 def _readable(value: Any) -> str:
-    """A value of the metadata for people: `none`, `yes`, `1,000`, `4.60517`; of a long list only the end."""
+    """Format a value of the metadata: `none`, `yes`, `1,000`, `4.60517`; of a long list only the end."""
     if value is None or value in ([], {}):
         return "none"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""`neglm`: runs a subcommand and turns whatever goes wrong into one line and an exit code."""
+"""`neglm`: run a subcommand, and turn any error into one line and an exit code."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code. From here on signals are ignored."""
+    """Run the command line and return the exit code. Signals are ignored from then on."""
     watch()
     set_progress(Progress)
     sentence = ""
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _explain(error: BaseException, arguments: list[str]) -> tuple[int, str]:
-    """Exit code and message for an error that has ended the command."""
+    """Return the exit code and the message for an error."""
     if raised():
         return outcome(raised())
     match error:
@@ -64,14 +64,14 @@ def _explain(error: BaseException, arguments: list[str]) -> tuple[int, str]:
         case NeglmError():
             return FAILED, str(error)
         case MemoryError():
-            return FAILED, "there is not enough memory: close other programs, or ask for less"
+            return FAILED, "out of memory: close other programs, or use smaller settings"
         case OSError():
             return FAILED, _of_system(error)
     return FAILED, f"unexpected {type(error).__name__}: {error}; please report it, with what --debug prints"
 
 
 def _of_system(error: OSError) -> str:
-    """What the system has refused, and of which file, as far as is known."""
+    """Return the message for a failed system call, with the file if it is known."""
     reason = error.strerror or str(error)
     if error.filename:
         return f"cannot use {shown(str(error.filename))}: {reason}"

@@ -7,14 +7,17 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 from neglm_cli.cli import main  # noqa: F401  (imports every subcommand)
 from neglm_cli.cli.app import DESCRIPTION, SUBCOMMANDS, SUMMARY, Subcommand
+from neglm_cli.cli.commands import PANELS
 from neglm_cli.cli.manual_format import format_page
 from neglm_cli.cli.roff import bold, escape, italic, section, see_also, tagged, title, verbatim
 
 CONVENTIONS = (
-    "Results go to standard output, all else to standard error. Every command has --help, --quiet and --debug, and "
-    "--json where it prints results. `-` is standard input or output. Output files are written under a temporary "
-    "name in "
-    "the same directory and renamed when they are complete, so an old file is never harmed by a run that fails.",
+    "Results go to standard output, everything else to standard error. Every command has --help, --quiet and --debug, "
+    "and --json where it prints results. `-` is standard input or output. Output files are written under a temporary "
+    "name in the same directory and renamed when complete, so a run that fails never damages an old file.",
+    "In JSON, `tokens` are running words and `vocabulary` is the number of distinct words of a model; `oov` counts "
+    "tokens, pairs or questions with out-of-vocabulary words; `loss` is in nats, and other logarithms have their base "
+    "or unit in the name; `output` is the file that was written.",
     "The first start after an install or an upgrade compiles the kernels, which takes some seconds, and says so.",
 )
 COMPLETION = (
@@ -22,9 +25,9 @@ COMPLETION = (
     "neglm --show-completion prints what it would add."
 )
 EXIT_STATUS = (
-    ("0", "Done."),
-    ("1", "It could not be done; one sentence on standard error says why."),
-    ("2", "The command line is wrong."),
+    ("0", "Success."),
+    ("1", "Failure; one sentence on standard error says why."),
+    ("2", "Usage error."),
     ("130, 143, 129", "Interrupted by Ctrl-C, terminated, or the terminal was closed."),
 )
 ENVIRONMENT = (
@@ -40,7 +43,7 @@ ENVIRONMENT = (
         "ones are removed.",
     ),
     ("TMPDIR", "Directory for what outgrows memory."),
-    ("NO_COLOR", "If set, no colours."),
+    ("NO_COLOR", "If set, no colors."),
 )
 
 
@@ -54,7 +57,7 @@ class Parameter(NamedTuple):
 
 
 def pages() -> dict[str, str]:
-    """All man pages, by file name."""
+    """Return all man pages by file name."""
     names = ["neglm.1", *(f"neglm-{page.name}.1" for page in SUBCOMMANDS)]
     return {
         "neglm.1": main_page(),
@@ -82,12 +85,13 @@ def subcommand_page(page: Subcommand) -> str:
     arguments, options = parameters(page)
     lines = title(f"neglm-{page.name}", 1, page.paragraphs[0])
     names = [italic(each.metavar) if each.required else f"[{italic(each.metavar)}]" for each in arguments]
-    usage = [*names, f"[{italic('OPTIONS')}]"] if page.spread else [f"[{italic('OPTIONS')}]", *names]
+    required = [f"{bold(each.names[-1])} {italic(each.metavar)}" for each in options if each.required]
+    usage = [*names, f"[{italic('OPTIONS')}]"] if page.spread else [f"[{italic('OPTIONS')}]", *required, *names]
     lines += [".SH SYNOPSIS", f"{bold(f'neglm {page.name}')} {' '.join(usage)}"]
     lines += section("DESCRIPTION", *page.paragraphs)
     lines += _table("ARGUMENTS", [(argument.metavar, _help(argument)) for argument in arguments])
     lines += [".SH OPTIONS"]
-    for panel in dict.fromkeys(option.panel for option in options):
+    for panel in sorted({option.panel for option in options}, key=PANELS.index):
         lines += [f".SS {panel}"]
         for option in options:
             if option.panel == panel:
@@ -105,7 +109,7 @@ def subcommand_page(page: Subcommand) -> str:
 
 
 def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
-    """A subcommand's arguments and options, from its signature."""
+    """Return a subcommand's arguments and options, from its signature."""
     hints = get_type_hints(page.function, include_extras=True)
     arguments: list[Parameter] = []
     options: list[Parameter] = []
@@ -125,7 +129,7 @@ def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
             metavar=(info.metavar or "") + ("..." if several else ""),
             help=info.help,
             default=_default(info, parameter.default),
-            panel=info.rich_help_panel or "General",
+            panel=info.rich_help_panel or "",
             required=parameter.default is inspect.Parameter.empty,
         )
         (arguments if type(info).__name__ == "ArgumentInfo" else options).append(found)
@@ -133,7 +137,8 @@ def parameters(page: Subcommand) -> tuple[list[Parameter], list[Parameter]]:
 
 
 def _help(parameter: Parameter) -> str:
-    return parameter.help + (f" Default: {parameter.default}." if parameter.default else "")
+    required = " Required." if parameter.required and parameter.names[0].startswith("-") else ""
+    return parameter.help + (f" Default: {parameter.default}." if parameter.default else required)
 
 
 def _default(info: Any, default: Any) -> str:

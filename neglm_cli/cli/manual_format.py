@@ -38,8 +38,8 @@ EXAMPLES = (
     ("The most frequent word of a vocabulary, in Python, without neglm:", manual_programs.VOCABULARY),
     (
         "The probability of each word of a text, by a language model, in PyTorch. It prints each word and `<eos>` with "
-        "its id, log-probability and logit, which `neglm score MODEL TEXT --carry --words --base e` prints without and "
-        "with --unnormalised:",
+        "its id, log-probability and logit, which `neglm score MODEL TEXT --carry --per-word --base e` prints without "
+        "and with --unnormalized:",
         manual_programs.PYTORCH,
     ),
     ("The same in NumPy, with the LSTM written out:", manual_programs.NUMPY),

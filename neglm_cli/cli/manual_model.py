@@ -105,8 +105,8 @@ def _probabilities() -> list[str]:
         *verbatim(f"{'loss':<8}  {'training score':<24}  logit", *rows),
         *paragraph(
             "The log-probability of w is its logit minus the log of the sum of exp(logit) over all V words. log_z "
-            "and k cancel in it. What neglm calls unnormalised (`unnormalized_perplexity` of neglm-eval(1), "
-            "--unnormalised of neglm-score(1)) takes the logit itself as the log-probability, so there they do not "
+            "and k cancel in it. What neglm calls unnormalized (`unnormalized_perplexity` of neglm-eval(1), "
+            "--unnormalized of neglm-score(1)) takes the logit itself as the log-probability, so there they do not "
             "cancel. `log_z_mean` and `log_z_std`, of neglm-eval(1) and of --log, are the mean and standard "
             "deviation of the log of the sum over words of the text; despite their names they have nothing to do "
             "with the constant log_z."

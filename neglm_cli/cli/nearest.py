@@ -1,4 +1,4 @@
-"""`neglm nearest`: the words whose vectors are nearest."""
+"""`neglm nearest`: nearest neighbors of words."""
 
 import os
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import INPUT, Debug, Json, Quiet, Table, Top, VectorsFile
+from neglm_cli.cli.options import DEFAULT_VECTORS, INPUT, Debug, Json, QueriedVectors, Quiet, Table, Top
 from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
@@ -15,29 +15,29 @@ from neglm_cli.store.output import STANDARD_STREAM
 
 @subcommand(
     "nearest",
-    ("neglm nearest king queen", "The ten nearest words of each."),
-    ("neglm nearest 'new york' --top 3", "The nearest words of two words together."),
-    ("neglm nearest --vectors wiki.safetensors", "Ask for one line after the other."),
+    ("neglm nearest king queen", "The ten nearest neighbors of each."),
+    ("neglm nearest 'new york' --top 3", "The nearest neighbors of two words together."),
+    ("neglm nearest --vectors wiki.safetensors", "Ask for queries, one per line."),
     ("neglm nearest king | cut -s -f 1", "Only the words."),
-    ("neglm nearest --json < words.txt > neighbours.jsonl", "A JSON object for every line."),
+    ("neglm nearest --json < words.txt > neighbors.jsonl", "A JSON object per line."),
 )
 def nearest(
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="WORD",
-            help="Queries, each one word, or several with blanks between them. Without any, the lines of standard "
-            "input are the queries.",
+            help="Queries, each of one word, or of several separated by spaces. By default, the lines of standard "
+            "input.",
             show_default=False,
         ),
     ] = None,
-    vectors: VectorsFile = "vectors.safetensors",
+    vectors: QueriedVectors = DEFAULT_VECTORS,
     table: Table = None,
     contexts: Annotated[
         bool,
         typer.Option(
             "--contexts",
-            help="Show the nearest context vectors, not word vectors.",
+            help="Search among context vectors instead of word vectors.",
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -46,19 +46,18 @@ def nearest(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show the words whose vectors are nearest to that of a word.
+    """Show the nearest neighbors of words, by cosine similarity.
 
-    Near means a high cosine. The neighbours of several words are those of the sum of their vectors, each of
-    length 1. The words of the query are not shown; with --contexts they are, because the context vector of a word is
-    not its word vector.
+    The neighbors of several words are those of the sum of their vectors, each of unit length. The words of the query
+    are not shown, except with --contexts: the context vector of a word differs from its word vector.
 
-    An answer is a header, a line with word, tab and cosine for each neighbour, and an empty line; with --json it is
-    an object on one line. Every line of standard input is answered before the next is read. If a query has an unknown
-    word, a sentence on standard error says so, or the object has an error, and the next query is answered; the exit
-    code is 1 if the query was an argument.
+    An answer is a header, a line with word, tab and cosine for each neighbor, and an empty line; with --json, an object
+    on one line. Each line of standard input is answered before the next is read. A query with an out-of-vocabulary
+    word gets a message on standard error, or an object with an error; the other queries are answered, and the exit
+    code is 1.
     """
     if not words and vectors == STANDARD_STREAM:
-        raise typer.BadParameter("standard input (-) holds the vectors: give the queries as arguments.")
+        raise typer.BadParameter("the vectors come from standard input (-): give the queries as arguments.")
     console.announce_compiling()
 
     from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts
@@ -68,7 +67,7 @@ def nearest(
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
     word_directions = CosineIndex.of(loaded.vectors, file)
     if contexts and not len(loaded.contexts):
-        raise NeglmError(f"{file} has no context vectors: ask without --contexts")
+        raise NeglmError(f"{file} has no context vectors: leave out --contexts")
     context_directions = CosineIndex.of(loaded.context_vectors, file) if contexts else None
     kind, alphabet = ("contexts", loaded.contexts) if contexts else ("words", loaded.words)
 
@@ -78,7 +77,7 @@ def nearest(
 
     def ask(query: Query) -> Answer:
         if not query:
-            raise NeglmError("a query without a word: give one or more")
+            raise NeglmError("the query is empty: give one word or more")
         ids = known_ids(loaded.words, query, file)
         if context_directions is None:
             found = nearest(word_directions, ids, top)
@@ -87,6 +86,6 @@ def nearest(
         together = b" ".join(query)
         header = b"nearest to %b, among %b %b" % (together, f"{len(alphabet):,}".encode(), kind.encode())
         fields = {"query": as_text(together), "among": kind}
-        return Answer(header, fields, "neighbours", "cosine", spelt(alphabet, found))
+        return Answer(header, fields, "neighbors", "cosine", spelt(alphabet, found))
 
     answer([read(os.fsencode(word)) for word in words or ()], read, ask, "word", json)

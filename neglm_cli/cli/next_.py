@@ -1,4 +1,4 @@
-"""`neglm next`: what may come next."""
+"""`neglm next`: the most likely next words."""
 
 import os
 from typing import Annotated
@@ -7,7 +7,19 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_MODEL, Debug, DeviceName, Json, Quiet, Threads, Top, one_blas_thread
+from neglm_cli.cli.options import (
+    DEFAULT_MODEL,
+    INPUT,
+    Debug,
+    DeviceName,
+    Json,
+    ModelFile,
+    Quiet,
+    Threads,
+    Top,
+    input_file,
+    one_blas_thread,
+)
 from neglm_cli.cli.queries import Answer, Query, answer, as_text
 from neglm_cli.cli.reading import open_model
 from neglm_cli.store.output import STANDARD_STREAM
@@ -15,15 +27,24 @@ from neglm_cli.store.output import STANDARD_STREAM
 
 @subcommand(
     "next",
-    ("echo 'the stock market' | neglm next", "The ten likeliest words after it."),
-    ("neglm next --after 'new york' --top 3", "After these words."),
-    ("neglm next --json < lines.txt", "A JSON object for every line."),
+    ("echo 'the stock market' | neglm next", "The ten most likely next words."),
+    ("neglm next --after 'new york' --top 3", "After these words, instead of standard input."),
+    ("neglm next --json < lines.txt", "A JSON object per line."),
 )
 def next_(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A language model.")] = DEFAULT_MODEL,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="A language model; - is standard input.", show_default=DEFAULT_MODEL),
+    ] = None,
+    named: ModelFile = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(help="Words to go on from, in place of standard input.", show_default=False, metavar="TEXT"),
+        typer.Option(
+            help="Context, in place of standard input; may be repeated.",
+            show_default=False,
+            metavar="TEXT",
+            rich_help_panel=INPUT,
+        ),
     ] = None,
     top: Top = 10,
     json: Json = False,
@@ -34,20 +55,21 @@ def next_(
 ) -> None:
     """Show the most likely next words after each line of standard input, with their probabilities.
 
-    An answer is a header, a line with word, tab and probability for each word, and an empty line; with --json it is an
-    object on one line. Every line is answered before the next is read. Each stands alone, and begins as behind the end
-    of a line; words out of the vocabulary are read as <unk>. <eos> is the end of the line. The default device
-    is the CPU: a GPU has little to do for one line at a time, and its kernels take a while to compile.
+    An answer is a header, a line with word, tab and probability for each word, and an empty line; with --json, an
+    object on one line. Each line is answered before the next is read, independently of the others. Out-of-vocabulary
+    words are read as <unk>. <eos> is the end of the line. The default device is the
+    CPU: a GPU has little to do for one line at a time, and its kernels take a while to compile.
     """
-    if model == STANDARD_STREAM and not after:
-        raise typer.BadParameter("standard input (-) holds the model: say what to go on from with --after.")
+    path = input_file(model, named, DEFAULT_MODEL)
+    if path == STANDARD_STREAM and not after:
+        raise typer.BadParameter("the model comes from standard input (-): give the context with --after.")
     one_blas_thread()
     console.announce_compiling()
     import numpy as np
 
     from neglm_cli.lm.generation import next_words
 
-    opened = open_model(model, device, threads, 1)
+    opened = open_model(path, device, threads, 1)
     alphabet, end = opened.model.words, opened.model.end_of_line
 
     def read(line: bytes) -> Query:
@@ -59,7 +81,7 @@ def next_(
         ids = np.concatenate([[end], line.ids]).astype(np.int32)
         found = [(alphabet[word], probability) for word, probability in next_words(opened.scorer, ids, top)]
         header = b"after %b" % (together or b"the end of a line")
-        return Answer(header, {"after": as_text(together), "oov": sum(line.unknown)}, "next", "probability", found)
+        return Answer(header, {"query": as_text(together), "oov": sum(line.unknown)}, "next", "probability", found)
 
     try:
         answer([read(os.fsencode(text)) for text in after or ()], read, ask, "after", json)

@@ -1,11 +1,13 @@
-"""Options that several subcommands have, and how their values are read."""
+"""Options shared by several subcommands, and parsing of their values."""
 
+import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from neglm_cli.cli.console import console
+from neglm_cli.errors import shown
 from neglm_cli.runs import resources
 from neglm_cli.runs.resources import machine_memory as machine_memory
 from neglm_cli.runs.resources import thread_count as thread_count
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
 
 DEFAULT_MODEL = "model.safetensors"
+DEFAULT_VECTORS = "vectors.safetensors"
 OUTPUT = "Output"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_MEMORY = 1 << 20
@@ -39,7 +42,7 @@ Threads = Annotated[
     typer.Option(
         min=1,
         max=1024,
-        help="Threads to work with; under mpirun, those of each process.",
+        help="Threads; under mpirun, those of each rank.",
         show_default="all cores",
         metavar="N",
         rich_help_panel=RUNTIME,
@@ -48,9 +51,9 @@ Threads = Annotated[
 Memory = Annotated[
     str,
     typer.Option(
-        help="Memory for tables, as a share of the machine (50%) or a size (500M, 2G); at least 1M. What exceeds it "
-        "goes to disk. Not counted: the program itself, blocks of text being read, and a very long word or line, which "
-        "takes a few times its length.",
+        help="Memory for tables, as a share of the machine's (50%) or a size (500M, 2G); at least 1M. The rest spills "
+        "to disk. Not counted: the program itself, buffers of text, and very long words or lines, which take a few "
+        "times their length.",
         metavar="SIZE",
         rich_help_panel=RUNTIME,
     ),
@@ -60,14 +63,14 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Print no notes, progress or summaries: only errors, and output that was asked for.",
+        help="Print only errors and requested output: no notes, progress or summaries.",
         callback=_set_quiet,
         rich_help_panel=RUNTIME,
     ),
 ]
 Debug = Annotated[
     bool,
-    typer.Option("--debug", help="Show where an error comes from.", callback=_set_debug, rich_help_panel=RUNTIME),
+    typer.Option("--debug", help="Print a traceback on errors.", callback=_set_debug, rich_help_panel=RUNTIME),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.", rich_help_panel=OUTPUT)]
 
@@ -75,15 +78,15 @@ TrainingCorpus = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="CORPUS",
-        help="Text files, plain or compressed; - is standard input. Without any, the corpus of the vocabulary.",
+        help="Text files, plain or compressed; - is standard input. By default, the corpus of the vocabulary.",
         show_default=False,
     ),
 ]
 VocabularyFile = Annotated[
     str | None,
     typer.Option(
-        help="The vocabulary, made by `neglm vocab`.",
-        show_default="vocab.safetensors if it is there; else CORPUS is counted",
+        help="Vocabulary file, written by `neglm vocab`.",
+        show_default="vocab.safetensors if it exists; otherwise the words of CORPUS are counted",
         metavar="FILE",
         rich_help_panel=INPUT,
     ),
@@ -92,9 +95,9 @@ Cache = Annotated[
     bool,
     typer.Option(
         "--cache/--no-cache",
-        help="Keep an encoded copy of the text, 4 bytes a word, in NEGLM_CACHE (or neglm in the user's cache "
-        "directory), or not.",
-        show_default="keep it",
+        help="Keep an encoded copy of the text, 4 bytes per word, in NEGLM_CACHE (or neglm in the user's cache "
+        "directory), for the next run.",
+        show_default="cache",
         rich_help_panel=INPUT,
     ),
 ]
@@ -102,17 +105,42 @@ DeviceName = Annotated[
     str,
     typer.Option(
         "--device",
-        help="Where it runs: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: "
-        "cuda if a trial at the start works, else cpu. Under mpirun each process of a machine takes a GPU of its own.",
+        help="Device: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: cuda if a "
+        "trial run works, otherwise cpu. Under mpirun each rank on a machine uses its own GPU.",
         metavar="auto|cpu|cuda[:N]",
         rich_help_panel=RUNTIME,
     ),
 ]
+ModelFile = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="The language model, in place of the argument MODEL.",
+        show_default=False,
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
 VectorsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        "--model",
+        "-m",
+        help="The file of vectors or language model, in place of the argument.",
+        show_default=False,
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
+QueriedVectors = Annotated[
     str,
     typer.Option(
         "--vectors",
-        help="A file of vectors, or a language model; - is standard input.",
+        "--model",
+        "-m",
+        help="A file of vectors or a language model; - is standard input.",
         metavar="FILE",
         rich_help_panel=INPUT,
     ),
@@ -121,7 +149,7 @@ Table = Annotated[
     Literal["input", "output"] | None,
     typer.Option(
         "--table",
-        help="Of a language model: the vectors of words as inputs, or as outputs.",
+        help="For a language model: use its input or output embeddings.",
         show_default="input",
         metavar="input|output",
         rich_help_panel=INPUT,
@@ -142,25 +170,29 @@ def noise_alpha_option(help_text: str, default: str) -> Any:
     )
 
 
+def input_file(argument: str | None, option: str | None, default: str) -> str:
+    """Return the model or vectors to read, from an argument or an option."""
+    if argument is not None and option is not None:
+        raise typer.BadParameter(f"there are two input files, {shown(argument)} and {shown(option)}: name one.")
+    return next(path for path in (option, argument, default) if path is not None)
+
+
 def find_gpu(device: str) -> "Gpu | None":
     """Return the GPU that --device names, None for the CPU."""
     return resources.find_gpu(device, console.note)
 
 
 def one_blas_thread() -> None:
-    """Keep BLAS from threads of its own, which must be said before NumPy is imported; the user's word counts more.
+    """Limit BLAS to one thread, unless the user's environment says otherwise. Call it before NumPy is imported.
 
-    They wait for each other by spinning: on a busy machine a decomposition of 3 seconds took 30. Commands that call
-    this bring their own threads.
+    BLAS threads spin while they wait: on a busy machine an SVD of 3 seconds took 30. Callers have their own threads.
     """
-    import os
-
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
 
 def memory_size(text: str) -> int:
-    """Bytes, from a size with a unit or a share of the machine's memory."""
+    """Parse a size with a unit, or a share of the machine's memory; returns bytes."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*(%|[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     if match and match[2] == "%":
         if not 0 < float(match[1]) <= 100:

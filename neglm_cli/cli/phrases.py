@@ -1,4 +1,4 @@
-"""`neglm phrases`: join words that make phrases."""
+"""`neglm phrases`: join words into phrases."""
 
 import os
 from contextlib import ExitStack
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from neglm_cli.text.phrases import Phrases, Rule
 
 THRESHOLDS = {"pmi": 5.0, "npmi": 0.5}
+DEFAULT_OUTPUT = "joined.txt"
 PHRASE_WIDTH = 40  # characters of a phrase in the summary
 
 
 @subcommand(
     "phrases",
-    ("neglm phrases corpus.txt -o joined.txt", "new york city becomes new_york_city."),
+    ("neglm phrases corpus.txt", "Joins new york city to new_york_city; writes joined.txt."),
     ("neglm phrases news.*.gz -o joined.zst --passes 4", "Longer phrases; compressed input and output."),
-    ("neglm phrases corpus.txt -o /dev/null --list - | head", "What would be joined, the highest score first."),
-    ("zstdcat corpus.zst | neglm phrases - | neglm vocab - --min-count 5", "Between two pipes."),
+    ("neglm phrases corpus.txt -o /dev/null --list - | head", "The phrases, best first, without the text."),
+    ("zstdcat corpus.zst | neglm phrases - -o - | neglm vocab - --min-count 5", "Between two pipes."),
 )
 def phrases(
     corpus: Annotated[
@@ -53,25 +54,25 @@ def phrases(
     min_count: Annotated[
         int,
         typer.Option(
-            min=1, help="Join only what stands side by side N times or more.", metavar="N", rich_help_panel=INPUT
+            min=1, help="Join only pairs of neighbors that occur N times or more.", metavar="N", rich_help_panel=INPUT
         ),
     ] = 5,
-    score: Annotated[
+    measure: Annotated[
         Literal["pmi", "npmi"],
         typer.Option(
-            help="pmi: log p(a,b) / (p(a) p(b)), in nats. npmi: that divided by -log p(a,b), which is 1 for words that "
-            "stand only together, however frequent.",
-            metavar="SCORE",
+            help="Score of a pair. pmi: log p(a,b) / (p(a) p(b)), in nats. npmi: normalized PMI, divided by "
+            "-log p(a,b): 1 for words that occur only together, however frequent.",
+            metavar="pmi|npmi",
             rich_help_panel=MODEL,
         ),
     ] = "pmi",
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Join pairs with this score or a higher one; lower it for more phrases. A PMI of 5 says that two "
-            "words stand together 148 (e to the 5th) times as often as by chance.",
+            help="Join pairs that score X or more; lower it for more phrases. At a PMI of 5, two words occur together "
+            "148 (e to the 5th) times as often as by chance.",
             show_default="5 for pmi, 0.5 for npmi",
-            metavar="SCORE",
+            metavar="X",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -80,8 +81,8 @@ def phrases(
         typer.Option(
             min=1,
             max=100,
-            help="Go over the text N times. Each pass joins words and phrases of those before: two make phrases of up "
-            "to 4 words, three of up to 8. A pass that finds nothing is the last.",
+            help="Passes over the text. Each joins words and phrases of earlier passes: two make phrases of up to 4 "
+            "words, three of up to 8. A pass that finds nothing is the last.",
             metavar="N",
             rich_help_panel=MODEL,
         ),
@@ -91,18 +92,18 @@ def phrases(
         typer.Option(
             "--output",
             "-o",
-            help="File to write the text to; - is standard output. A name that ends in .gz, .bz2, .xz or .zst is "
+            help="File to write the text to; - is standard output. Names that end in .gz, .bz2, .xz or .zst are "
             "compressed.",
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
-    ] = STANDARD_STREAM,
+    ] = DEFAULT_OUTPUT,
     listing: Annotated[
         str | None,
         typer.Option(
             "--list",
-            help="Also write the phrases, the highest score first: lines of phrase, count, score and the number of the "
-            "pass, with tabs between.",
+            help="Also write the phrases, best first: tab-separated phrase, count, score and number of the pass.",
+            show_default=False,
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
@@ -110,7 +111,7 @@ def phrases(
     delimiter: Annotated[
         str,
         typer.Option(
-            help="What to put between the words of a phrase: anything without white space.",
+            help="Put this between the words of a phrase; it has no white space.",
             metavar="TEXT",
             rich_help_panel=OUTPUT,
         ),
@@ -124,16 +125,16 @@ def phrases(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Join words that make phrases, and write the text with them.
+    """Join words into phrases and write the text with them.
 
-    Two neighbours make a phrase if they stand together more often than their frequencies explain: if their pointwise
-    mutual information (or the normalised one) is --threshold or more, and their count --min-count or more. p(a,b) is
-    the count of the pair divided by the number of words, p(a) that of the word. Each pass counts and scores what the
-    one before has joined, and joins from left to right.
+    Two neighbors make a phrase if they occur together more often than their frequencies explain: if their pointwise
+    mutual information (or its normalized form) is at least --threshold, and their count at least --min-count. p(a,b)
+    is the count of the pair divided by the number of tokens, p(a) that of the word. Each pass counts and scores the
+    output of the pass before, and joins from left to right.
 
-    Words and lines are what they are for `neglm vocab`; no phrase goes over the end of a line. All bytes of the text
-    stay as they are, but for the white space inside a phrase. The same text gives the same bytes, whatever the threads
-    and the memory. Counts are exact: tables that outgrow --memory continue on disk, in the directory that TMPDIR names.
+    Words and lines are as in `neglm vocab`; no phrase crosses the end of a line. All bytes of the text are kept, except
+    white space inside phrases. The same text gives the same bytes, whatever the number of threads and the memory.
+    Counts are exact: tables larger than --memory spill to disk, in the directory TMPDIR.
     """
     if corpus.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
@@ -141,10 +142,11 @@ def phrases(
     between = os.fsencode(delimiter)
     if between.split() != [between]:
         raise typer.BadParameter("--delimiter must be one character or more, none of them white space.")
-    least = THRESHOLDS[score] if threshold is None else threshold
-    if not least < (1.0 if score == "npmi" else float("inf")):
+    least = THRESHOLDS[measure] if threshold is None else threshold
+    if not least < (1.0 if measure == "npmi" else float("inf")):
         raise typer.BadParameter(
-            f"--threshold {least} joins nothing: " + ("npmi is 1 at most." if score == "npmi" else "name a number.")
+            f"--threshold {least:g} joins nothing: "
+            + ("npmi is at most 1." if measure == "npmi" else "give a finite number.")
         )
     budget = memory_size(memory)
     console.announce_standard_input(corpus)
@@ -157,13 +159,14 @@ def phrases(
     with ExitStack() as copies:
         named = Named(corpus, copies)
         opened = open_corpus(named.readable, named.labels)
-        found, lines, words = _found(opened, Rule(score, least, min_count), passes, thread_count(threads), budget)
+        found, lines, tokens = _found(opened, Rule(measure, least, min_count), passes, thread_count(threads), budget)
         _write(found, opened, output, listing, between, thread_count(threads))
     summary = {
         "output": output,
+        "phrase_list": listing,
         "lines": lines,
-        "words": words,
-        "words_left": words - sum(found.joined),
+        "tokens": tokens,
+        "output_tokens": tokens - sum(found.joined),
         "phrases": len(found.found),
         "passes": [
             {"phrases": sum(phrase.found_in == number for phrase in found.found), "joined": joined}
@@ -174,23 +177,24 @@ def phrases(
             for phrase in sorted(found.found, key=lambda phrase: (-phrase.count, phrase.words))[:top]
         ],
         "seconds": round(clock.seconds, 3),
+        "words_per_second": round(tokens / max(clock.seconds, 1e-9)),
     }
-    told = STANDARD_STREAM if listing in STANDARD_OUTPUT else output  # what was written to standard output, if anything
-    console.summary(summary, _as_text(summary), told, json)
+    on_stdout = STANDARD_STREAM if listing in STANDARD_OUTPUT else output
+    console.summary(summary, _as_text(summary), on_stdout, json)
 
 
 def _check_outputs(output: str, listing: str | None, corpus: list[str]) -> None:
-    """Say before the work what would go wrong at its end."""
+    """Raise early if an output cannot be written."""
     check_writable(output)
     if listing is not None:
         check_writable(listing)
         if {output, listing} <= {*STANDARD_OUTPUT} or os.path.realpath(output) == os.path.realpath(listing):
-            raise typer.BadParameter("the text and the list of --list would go to the same place: name a file for one.")
+            raise typer.BadParameter("--output and --list name the same file: choose another for one of them.")
     refuse_overwriting([output, listing], corpus)
 
 
 def _found(corpus: "Corpus", rule: "Rule", passes: int, threads: int, memory: int) -> tuple["Phrases", int, int]:
-    """The phrases; the number of lines, and of words."""
+    """Return the phrases, the number of lines and the number of tokens."""
     from neglm_cli.text.count import counting
     from neglm_cli.text.phrases import Phrases
 
@@ -199,22 +203,22 @@ def _found(corpus: "Corpus", rule: "Rule", passes: int, threads: int, memory: in
         counting(corpus, threads, memory, progress.advance) as counts,
     ):
         if counts.runs:
-            console.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
-        found, lines, words = Phrases(counts, rule), counts.lines, counts.tokens
+            console.note(f"the word table exceeds --memory: {count_of(counts.runs, 'sorted run')} spilled to disk")
+        found, lines, tokens = Phrases(counts, rule), counts.lines, counts.tokens
     for number in range(1, passes + 1):
         with Progress(f"counting pairs, pass {number} of {passes}", corpus.size) as progress:
             new, runs = found.find(corpus, threads, memory, progress.advance)
         if runs:
-            console.note(f"the table of pairs outgrew --memory: {count_of(runs, 'sorted run')} went to disk")
+            console.note(f"the table of pairs exceeds --memory: {count_of(runs, 'sorted run')} spilled to disk")
         if not new:
             break
-    return found, lines, words
+    return found, lines, tokens
 
 
 def _write(
     found: "Phrases", corpus: "Corpus", output: str, listing: str | None, delimiter: bytes, threads: int
 ) -> None:
-    """Write the text, and the list if there is to be one: both or neither."""
+    """Write the text and, if asked for, the list of phrases: both or neither."""
     from neglm_cli.store.compressed import compressing
     from neglm_cli.text.phrases import list_lines
 
@@ -232,9 +236,9 @@ def _write(
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the text" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     lines = [
-        f"{name}: {summary['words_left']:,} words and phrases",
+        f"{name}: {summary['output_tokens']:,} words and phrases",
         f"  {'lines':<16}{summary['lines']:,}",
-        f"  {'words':<16}{summary['words']:,}",
+        f"  {'tokens':<16}{summary['tokens']:,}",
     ]
     for number, each in enumerate(summary["passes"], 1):
         lines.append(

@@ -1,4 +1,4 @@
-"""`neglm plot`: pictures of trainings and of vectors."""
+"""`neglm plot`: plots of training logs and vectors."""
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +16,7 @@ from neglm_cli.cli.options import (
     Json,
     Quiet,
     Threads,
+    VectorsFile,
     one_blas_thread,
     thread_count,
 )
@@ -31,33 +32,34 @@ if TYPE_CHECKING:
 
 CURVES, MAP, PMI = "learning curves", "map of words", "PMI and learned scores"
 OUTPUTS = {CURVES: "curves.svg", MAP: "map.svg", PMI: "pmi.svg"}
-MOST_WORDS = 200
+MAPPED_WORDS = 200
 
 
 @subcommand(
     "plot",
-    ("neglm plot train.log", "The learning curves of a training, as curves.svg."),
-    ("neglm plot neglm.log nce.log --by time -o curves.pdf", "Those of two trainings in one picture, by time."),
+    ("neglm plot train.log", "Learning curves of a training; writes curves.svg."),
+    ("neglm plot neglm.log nce.log --by time -o curves.pdf", "Two trainings in one plot, by time."),
     ("neglm plot a/log b/log --label NEGLM NCE", "With names of your own."),
     ("neglm plot --follow train.log", "In the terminal, while the training runs."),
-    ("neglm plot vectors.safetensors --words 300 -o map.png", "A map of the 300 most frequent words."),
-    ("neglm plot --pmi vectors.safetensors", "Learned scores against the PMI that they approximate."),
+    ("neglm plot vectors.safetensors --max-vocab 300 -o map.png", "A map of the 300 most frequent words."),
+    ("neglm plot --pmi vectors.safetensors", "Learned scores against the PMI they approximate."),
     spread=("--label",),
 )
 def plot(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="Logs that neglm train-lm --log wrote, or one file of vectors; - is standard input. With --pmi: a "
-            "file of vectors, and behind it texts whose pairs are counted; without any, what it was trained on.",
+            help="Logs written by neglm train-lm --log, or one file of vectors; - is standard input. With --pmi: a "
+            "file of vectors, then texts whose pairs are counted; by default, the training corpus.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    named: VectorsFile = None,
     by: Annotated[
         Literal["words", "time"] | None,
         typer.Option(
-            help="Learning curves by words read or by time spent.",
+            help="x axis of learning curves: words read or time.",
             show_default="words",
             metavar="words|time",
             rich_help_panel=INPUT,
@@ -67,17 +69,17 @@ def plot(
         bool,
         typer.Option(
             "--reports",
-            help="Learning curves of every report, ten seconds apart, instead of epoch means.",
+            help="Plot every report, ten seconds apart, instead of epoch means.",
             rich_help_panel=INPUT,
         ),
     ] = False,
-    words: Annotated[
+    max_vocab: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=10_000,
-            help="Map the N most frequent words; beyond some hundreds most find no room for their names.",
-            show_default=str(MOST_WORDS),
+            help="Map only the N most frequent words; of more than a few hundred, most are dots without labels.",
+            show_default=str(MAPPED_WORDS),
             metavar="N",
             rich_help_panel=INPUT,
         ),
@@ -86,16 +88,16 @@ def plot(
         bool,
         typer.Option(
             "--pmi",
-            help="Draw learned scores against PMI. Needs vectors with contexts, as neglm pmi does.",
+            help="Plot learned scores against PMI. Needs vectors with contexts, as neglm pmi does.",
             rich_help_panel=INPUT,
         ),
     ] = False,
     pairs: PairsFile = None,
-    method: Annotated[
+    projection: Annotated[
         Literal["pca", "tsne"] | None,
         typer.Option(
-            help="How vectors come into a plane: the two directions in which they differ most, or t-SNE, which shows "
-            "groups better and needs scikit-learn.",
+            help="Projection of the map: the first two principal components, or t-SNE, which shows clusters better and "
+            "needs scikit-learn.",
             show_default="pca",
             metavar="pca|tsne",
             rich_help_panel=MODEL,
@@ -106,8 +108,8 @@ def plot(
     label: Annotated[
         list[str] | None,
         typer.Option(
-            help="Names of the trainings, as many as there are logs.",
-            show_default="what differs in the names of the files",
+            help="Names of the trainings, one per log.",
+            show_default="the parts in which the file names differ",
             metavar="NAME",
             rich_help_panel=OUTPUT,
         ),
@@ -127,7 +129,7 @@ def plot(
         bool,
         typer.Option(
             "--follow",
-            help="Draw the curves of one log in the terminal, and again when it grows, until the training has ended.",
+            help="Plot one log in the terminal, and update the plot until the training ends.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -135,35 +137,37 @@ def plot(
     seed: Annotated[
         int,
         typer.Option(
-            min=0, max=2**32 - 1, help="Of the random numbers of t-SNE and --pmi.", metavar="N", rich_help_panel=RUNTIME
+            min=0, max=2**32 - 1, help="Random seed of t-SNE and --pmi.", metavar="N", rich_help_panel=RUNTIME
         ),
     ] = 1,
     threads: Threads = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Draw learning curves, a map of words, or learned scores against PMI.
+    """Plot learning curves, a map of words, or learned scores against PMI.
 
-    What is drawn depends on what the files are. They come before --label, which takes all names that follow it. But
-    for --follow, matplotlib is needed, which neglm's extra named plot installs. The same files give the same bytes.
+    The files decide what is plotted. They come before --label, which takes all names that follow it. All plots except
+    --follow need matplotlib, which the extra neglm[plot] installs. The same files give the same bytes.
 
     Learning curves: the training loss, the perplexity of the validation text with a ring around the best, and log Z
-    with its standard deviation (of one or two trainings), one above the other. Loss and log Z are epoch means, weighted
-    by the words of each report; the last one may be that of a running epoch so far. Before the second epoch has
-    ended, and with --reports, every report is drawn; of more than 100, neighbors are averaged. A loss in the first
-    twentieth of a training may be too high for the picture. The time of a training that was resumed is that of all its
-    runs together.
+    with its standard deviation (for one or two trainings). Loss and log Z are epoch means, weighted by the tokens of
+    each report; the last one may be of an unfinished epoch. Before the end of the second epoch, and with --reports,
+    every report is plotted; more than 100 are averaged. A loss in the first twentieth of a training may be outside the
+    plot. The time of a resumed training is the total of its runs.
 
-    Map of words: vectors of length 1 in a plane, with frequent words written larger. Words that would cover others
-    are dots without a name.
+    Map of words: vectors of unit length, projected to a plane, with frequent words in larger type. Words that would
+    cover others are dots without labels.
 
-    PMI: each observed pair counts as often as it occurs. A perfect approximation has all of them on the line score =
-    PMI. Pairs that never occur have a PMI of minus infinity; how their scores are distributed is drawn at the left,
-    where each counts as often as noise draws it. The outermost 0.05% at each side are cut off.
+    PMI: each observed pair counts as often as it occurs. A perfect approximation has all pairs on the line score =
+    PMI. Pairs that never occur have a PMI of minus infinity; the distribution of their scores, weighted by noise, is at
+    the left. The outermost 0.05% at each side are cut off.
     """
-    _check_usage(files, words, pmi, pairs, method, k, noise_alpha, label, output, follow)
+    paths = [path for path in (named, *(files or [])) if path is not None]
+    if not paths:
+        raise typer.BadParameter("FILE is missing.")
+    _check_usage(paths, max_vocab, pmi, pairs, projection, k, noise_alpha, label, output, follow)
     if follow:
-        follow_log(files[0], by or "words", reports)
+        follow_log(paths[0], by or "words", reports)
         return
     from neglm_cli.pictures.paper import need_matplotlib, render
 
@@ -175,32 +179,32 @@ def plot(
         else:
             from neglm_cli.store.container import open_seekable
 
-            sources = [stack.enter_context(open_seekable(file)) for file in files]
+            sources = [stack.enter_context(open_seekable(path)) for path in paths]
             kind = _kind(sources)
-        _check_kind(kind, by is not None or reports or bool(label), words, method)
+        _check_kind(kind, by is not None or reports or bool(label), max_vocab, projection)
         target = output or OUTPUTS[kind]
-        refuse_overwriting([target], [*files, pairs])
+        refuse_overwriting([target], [*paths, pairs])
         check_writable(target)
         if kind == CURVES:
             drawing = curves(sources, label, by or "words", reports)
         elif kind == MAP:
-            drawing = word_map(sources[0], words or MOST_WORDS, method or "pca", seed)
+            drawing = word_map(sources[0], max_vocab or MAPPED_WORDS, projection or "pca", seed)
         else:
-            drawing = pmi_density(files, pairs, k, noise_alpha, seed, thread_count(threads))
+            drawing = pmi_density(paths, pairs, k, noise_alpha, seed, thread_count(threads))
     picture = render(drawing.draw, _form(target))
     if picture.missing:
         console.note(
-            "some characters are in no font of this machine and are drawn as boxes: an SVG leaves fonts to its viewer"
+            "some characters are in no font on this machine and drawn as boxes: an SVG uses the fonts of its viewer"
         )
     with writing(target) as file:
         file.write(picture.data)
-    name = "the picture" if target in STANDARD_OUTPUT else shown(target)
-    summary = {"output": target, "picture": kind} | drawing.summary
+    name = "the plot" if target in STANDARD_OUTPUT else shown(target)
+    summary = {"output": target, "plot": kind} | drawing.summary
     console.summary(summary, f"{name}: {drawing.text}", target, json)
 
 
 def _check_usage(
-    files: list[str], words: int | None, pmi: bool, pairs: str | None, method: str | None,
+    files: list[str], max_vocab: int | None, pmi: bool, pairs: str | None, projection: str | None,
     k: int | None, noise_alpha: float | None, label: list[str] | None, output: str | None, follow: bool,
 ) -> None:  # fmt: skip
     if [*files, pairs].count(STANDARD_STREAM) > 1:
@@ -208,7 +212,7 @@ def _check_usage(
     if not pmi and not (pairs is None and k is None and noise_alpha is None):
         raise typer.BadParameter("--pairs, --k and --noise-alpha are for --pmi.")
     if pmi and pairs is not None and len(files) > 1:
-        raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
+        raise typer.BadParameter("pairs come from a corpus or from --pairs: give one of them.")
     if label and not pmi and len(label) != len(files):
         raise typer.BadParameter(
             f"--label has {count_of(len(label), 'name')} for {count_of(len(files), 'file')}: give one for each."
@@ -217,10 +221,8 @@ def _check_usage(
         _form(output)
     if not follow:
         return
-    if pmi or words is not None or method is not None or label or output is not None:
-        raise typer.BadParameter(
-            "--follow draws the curves of a log in the terminal: it takes no options but --by and --reports."
-        )
+    if pmi or max_vocab is not None or projection is not None or label or output is not None:
+        raise typer.BadParameter("--follow plots one log in the terminal, with no options except --by and --reports.")
     if len(files) > 1 or files[0] == STANDARD_STREAM:
         raise typer.BadParameter("--follow takes one log, by the name of its file.")
 
@@ -230,25 +232,25 @@ def _form(output: str) -> str:
 
     form = format_of(output)
     if form is None:
-        raise typer.BadParameter(f"the name of a picture ends with .svg, .png or .pdf, and {shown(output)} does not.")
+        raise typer.BadParameter(f"the name {shown(output)} does not end in .svg, .png or .pdf.")
     return form
 
 
 def _kind(sources: list["SeekableFile"]) -> str:
-    """What there is to draw of these files."""
+    """Return the kind of plot for these files."""
     from neglm_cli.store.container import is_safetensors
 
     stored = [is_safetensors(source.location) for source in sources]
     if not any(stored):
         return CURVES
     if len(stored) > 1:
-        raise typer.BadParameter("give logs, or one file of vectors: of several a map would be a muddle.")
+        raise typer.BadParameter("give logs, or a single file of vectors.")
     return MAP
 
 
-def _check_kind(kind: str, for_logs: bool, words: int | None, method: str | None) -> None:
-    """`for_logs`: whether an option was given that is for logs only."""
+def _check_kind(kind: str, for_logs: bool, max_vocab: int | None, projection: str | None) -> None:
+    """Refuse options of another kind of plot. for_logs: True if an option for logs was given."""
     if kind != CURVES and for_logs:
         raise typer.BadParameter("--by, --reports and --label are for the logs of trainings.")
-    if kind != MAP and (words is not None or method is not None):
-        raise typer.BadParameter("--words and --method are for a map of vectors.")
+    if kind != MAP and (max_vocab is not None or projection is not None):
+        raise typer.BadParameter("--max-vocab and --projection are for a map of vectors.")

@@ -1,4 +1,4 @@
-"""What `neglm plot` draws: each picture from its files, and what is said of it."""
+"""The plots of `neglm plot`, each with its summary."""
 
 import os
 from collections.abc import Callable
@@ -40,9 +40,7 @@ def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", rep
             logs.append(TrainingLog.parse(file.read(), source.name))
     for log in logs:
         if not log.loss(by, reports):
-            raise NeglmError(
-                f"{log.name} has no report yet: wait for the first one, which comes after ten seconds or an epoch"
-            )
+            raise NeglmError(f"{log.name} has no report yet: the first comes after ten seconds or an epoch")
     names = [short(name, LONGEST) for name in label] if label else names_of([source.path for source in sources])
     each_report = draws_each_report(logs, reports)
     runs = [
@@ -50,9 +48,9 @@ def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", rep
             "file": source.path,
             "label": name,
             "finished": log.finished,
-            "words": log.last["words"],
+            "tokens": log.last["tokens"],
             "seconds": round(log.last["seconds"], 3),
-            "training_loss": log.loss(by, each_report)[-1].y,
+            "loss": log.loss(by, each_report)[-1].y,
             "valid_perplexity": min((point.y for point in log.perplexity(by)), default=None),
         }
         for source, name, log in zip(sources, names, logs, strict=True)
@@ -74,7 +72,7 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
     stored = container.read_from(source)
     if stored.kind not in WITH_VECTORS:
         raise NeglmError(
-            f"{stored.name} has no vectors to draw, it is of the kind `{stored.kind}`: give vectors, a language model "
+            f"{stored.name} has no vectors to plot, it is of the kind `{stored.kind}`: give vectors, a language model "
             "or logs"
         )
     vectors = vectors_of(stored)
@@ -85,7 +83,7 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
     how = "t-SNE" if variance is None else f"first two principal components, {variance:.0%} of the variance"
     shown_words = f"{count_of(len(ids), 'most frequent word')}" if len(ids) < len(counts) else f"all {len(ids):,} words"
     text = f"{shown_words} of {_file(source.path)}, {how}"
-    summary = {"vectors": source.path, "words": len(ids), "method": method, "variance": variance}
+    summary = {"model": source.path, "vocabulary": len(ids), "projection": method, "variance": variance}
     return Drawing(lambda: draw(points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
 
 
@@ -100,21 +98,21 @@ def pmi_density(
     with Progress("comparing the vectors", len(given.joint.p) + NOISE_SAMPLES, "M pairs") as progress:
         found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads, progress.advance)
     correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
-    text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} different{correlation}"
+    text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} distinct{correlation}"
     caption = f"{_file(files[0])}, {count_of(given.vectors.size, 'dimension')}: {text}"
     summary = {
-        "vectors": files[0],
+        "model": files[0],
         "k": given.joint.k,
         "noise_alpha": given.noise_alpha,
         "pairs": given.pairs.total,
-        "different_pairs": len(given.pairs),
-        "pairs_left_out": given.left_out,
+        "distinct_pairs": len(given.pairs),
+        "oov": given.left_out,
         "correlation": found.correlation,
-        "noise_never_seen": found.empty_share,
+        "unseen_noise": found.empty_share,
     }
     return Drawing(lambda: draw(found, "PMI and learned scores", caption), summary, text)
 
 
 def _file(path: str) -> str:
-    """A file's name in a picture."""
+    """Return the name of a file for a plot."""
     return "standard input" if path == STANDARD_STREAM else short(os.path.basename(path), LONGEST)

@@ -1,4 +1,4 @@
-"""`neglm plot --follow`: the learning curve of a training that runs, in the terminal."""
+"""`neglm plot --follow`: the learning curve of a running training, in the terminal."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ STYLES = {"title": ("bold", "bold"), "curve": ("dim", "cyan"), "axis": ("dim", "
 
 
 def follow(path: str, by: "By", reports: bool) -> None:
-    """Draw whenever the log has grown, until the training has ended. If stdout is no terminal, draw once at the end."""
+    """Redraw when the log grows, until the training ends. If stdout is not a terminal, draw once at the end."""
     from rich.console import Console as RichConsole
     from rich.live import Live
     from rich.text import Text
@@ -39,7 +39,7 @@ def follow(path: str, by: "By", reports: bool) -> None:
             now = _state(path), terminal.size
             if now != seen and now[0] is None:
                 _check_directory(path, name)
-                waiting = f"waiting for {name}, which is not there yet"
+                waiting = f"waiting for {name}, which does not exist yet"
                 live.update(Text(waiting, style="dim"), refresh=True)
                 if not terminal.is_terminal:
                     console.note(waiting)
@@ -61,7 +61,7 @@ def _check_directory(path: str, name: str) -> None:
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """What changes when a training writes to its log, or another one starts it anew; None while there is no log."""
+    """Return values that change when the log is written or replaced; None if there is no log yet."""
     try:
         status = os.stat(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""`neglm pmi`: how much of the PMI matrix vectors have kept."""
+"""`neglm pmi`: how much of the PMI matrix vectors capture."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +7,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import (
+    DEFAULT_VECTORS,
     MODEL,
     OUTPUT,
     RUNTIME,
@@ -14,6 +15,8 @@ from neglm_cli.cli.options import (
     Json,
     Quiet,
     Threads,
+    VectorsFile,
+    input_file,
     one_blas_thread,
     thread_count,
 )
@@ -32,23 +35,27 @@ NAME_WIDTH = 24  # characters of a word in the tables
 
 @subcommand(
     "pmi",
-    ("neglm pmi", "How much of the PMI matrix vectors.safetensors has kept, on the corpus it was trained on."),
+    ("neglm pmi", "How much of the PMI matrix vectors.safetensors captures, on its own corpus."),
     ("neglm pmi vectors.safetensors other.txt", "On another text."),
     ("neglm pmi vectors.safetensors --pairs clicks.tsv --top 20", "On a table of pairs."),
     ("neglm pmi --sampled --samples 50000000 --json", "A closer estimate for a large vocabulary, as JSON."),
 )
 def pmi(
     vectors: Annotated[
-        str, typer.Argument(metavar="VECTORS", help="Vectors with contexts; - is standard input.")
-    ] = "vectors.safetensors",
+        str | None,
+        typer.Argument(
+            metavar="VECTORS", help="Vectors with contexts; - is standard input.", show_default=DEFAULT_VECTORS
+        ),
+    ] = None,
     corpus: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="CORPUS",
-            help="Text files whose pairs are counted as in training; without any, what the vectors were trained on.",
+            help="Text files whose pairs are counted as in training. By default, the training corpus.",
             show_default=False,
         ),
     ] = None,
+    named: VectorsFile = None,
     pairs: PairsFile = None,
     k: NoiseWords = None,
     noise_alpha: NoiseAlpha = None,
@@ -56,8 +63,8 @@ def pmi(
         bool,
         typer.Option(
             "--svd/--no-svd",
-            help="Compare with a truncated singular value decomposition of the same rank, or not.",
-            show_default="compare",
+            help="Compare with a truncated SVD of the same rank.",
+            show_default="svd",
             rich_help_panel=MODEL,
         ),
     ] = True,
@@ -65,23 +72,26 @@ def pmi(
         bool | None,
         typer.Option(
             "--exact/--sampled",
-            help="Go over all cells of the matrix; or over the observed ones, and a sample of the empty ones.",
+            help="Use all cells of the matrix, or only the observed cells and a sample of the others.",
             show_default="exact up to 400 million cells",
             rich_help_panel=RUNTIME,
         ),
     ] = None,
     samples: Annotated[
         int,
-        typer.Option(min=2, help="Draw N cells, if it is to be sampled.", metavar="N", rich_help_panel=RUNTIME),
+        typer.Option(min=2, help="With --sampled: sample N cells.", metavar="N", rich_help_panel=RUNTIME),
     ] = 4_000_000,
     seed: Annotated[
         int,
-        typer.Option(min=0, max=2**63 - 1, help="Of the random numbers.", metavar="N", rich_help_panel=RUNTIME),
+        typer.Option(min=0, max=2**63 - 1, help="Random seed.", metavar="N", rich_help_panel=RUNTIME),
     ] = 1,
     top: Annotated[
         int,
         typer.Option(
-            min=0, help="Show the N pairs, words and contexts that lose most.", metavar="N", rich_help_panel=OUTPUT
+            min=0,
+            help="Show the N pairs, words and contexts with the largest divergence.",
+            metavar="N",
+            rich_help_panel=OUTPUT,
         ),
     ] = 5,
     json: Json = False,
@@ -89,21 +99,21 @@ def pmi(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say how much of the PMI matrix vectors have kept.
+    """Measure how much of the PMI matrix vectors capture.
 
-    Negative sampling maximises S(m), the log-likelihood of telling observed pairs from noise by the scores m = x·y.
-    No scores are better than m = pmi, and S(pmi) - S(m) = KL(p_pmi || p_m), which is 0 or more: what d
-    dimensions have lost. (For vectors of the objective cond, m = x·y - log(k p(y)).)
+    Negative sampling maximizes S(m), the log-likelihood of telling observed pairs from noise by the scores m = x·y. The
+    best scores are m = pmi, and the KL divergence S(pmi) - S(m) = KL(p_pmi || p_m) >= 0 is the loss of d dimensions.
+    (For vectors of the objective cond, m = x·y - log(k p(y)).)
 
-    Figures are in nats per pair, where a pair is drawn from the mixture of observed pairs (one part) and noise pairs
-    (k parts); times k+1, they are per observed pair with its k noise pairs. Kept is 1 - KL(m) / KL(independence): 1 is
-    the whole PMI matrix, 0 is no more than the frequencies of words, which know nothing of pairs; vectors worse than
-    that have a negative figure.
+    Both are in nats per pair, where a pair is drawn from the mixture of observed pairs (one part) and noise pairs (k
+    parts); times k+1, they are per observed pair with its k noise pairs. Kept is 1 - KL(m) / KL(independence): 1 is the
+    whole PMI matrix, 0 no more than word frequencies; vectors worse than that have a negative value.
 
-    For comparison, truncated SVD of the same rank: of the matrix log p(x,y)/(p(x)p(y)), with 0 where a pair was not
-    observed (its logarithm is minus infinity), and log k taken off afterwards.
+    For comparison, a truncated SVD of the same rank of the matrix log p(x,y)/(p(x)p(y)), with 0 for pairs that were not
+    observed (whose logarithm is minus infinity), minus log k.
     """
-    if pairs is not None and corpus:
+    path, texts = _inputs(vectors, corpus or [], named)
+    if pairs is not None and texts:
         raise typer.BadParameter("the pairs come from a corpus or from --pairs: give one of them.")
     one_blas_thread()
     console.announce_compiling()
@@ -112,7 +122,7 @@ def pmi(
 
     clock = Progress("pmi", None)
     cores = thread_count(threads)
-    given = compared(vectors, corpus or [], pairs, k, noise_alpha, cores)
+    given = compared(path, texts, pairs, k, noise_alpha, cores)
     trained, found, joint, scores = given.vectors, given.pairs, given.joint, given.scores
     all_cells = joint.cells <= EXACT_CELLS if exact is None else exact
     drawn = None if all_cells else samples
@@ -126,23 +136,23 @@ def pmi(
         with Progress("comparing the SVD", cells, "M cells") as progress:
             decomposed = approximate(joint, found_scores, drawn, seed, 0, cores, progress.advance)
     summary = {
-        "vectors": given.name,
+        "model": path,
         "objective": trained.objective,
-        "size": trained.size,
+        "dimensions": trained.size,
         "k": joint.k,
         "noise_alpha": given.noise_alpha,
-        "words": len(trained.words),
+        "vocabulary": len(trained.words),
         "contexts": len(trained.contexts),
         "pairs": found.total,
-        "different_pairs": len(found),
-        "pairs_left_out": given.left_out,
+        "distinct_pairs": len(found),
+        "oov": given.left_out,
         "samples": drawn,
-        "pmi": {"score": joint.optimum(), "divergence": 0.0, "kept": 1.0},
-        "model": _figures(joint, model),
+        "pmi_matrix": {"log_likelihood": joint.optimum(), "kl_divergence": 0.0, "kept": 1.0},
+        "vectors": _figures(joint, model),
         "svd": decomposed and _figures(joint, decomposed),
         "independence": {
-            "score": joint.independence(),
-            "divergence": joint.optimum() - joint.independence(),
+            "log_likelihood": joint.independence(),
+            "kl_divergence": joint.optimum() - joint.independence(),
             "kept": 0.0,
         },
         "pairs_that_lose_most": _worst_pairs(found, joint, scores, model),
@@ -153,15 +163,22 @@ def pmi(
     if json:
         console.json(summary)
     elif not quiet:
-        console.result(_as_text(summary))
+        console.result(_as_text(summary, given.name))
+
+
+def _inputs(vectors: str | None, corpus: list[str], named: str | None) -> tuple[str, list[str]]:
+    """Return the vectors and the texts. With --vectors, all arguments are texts."""
+    if named is not None:
+        return named, [text for text in (vectors, *corpus) if text is not None]
+    return input_file(vectors, None, DEFAULT_VECTORS), corpus
 
 
 def _figures(joint: "Joint", approximation: "Approximation") -> dict[str, Any]:
     from neglm_cli.objective.theorem import kept
 
     return {
-        "score": approximation.score,
-        "divergence": approximation.divergence,
+        "log_likelihood": approximation.score,
+        "kl_divergence": approximation.divergence,
         "standard_error": approximation.standard_error,
         "kept": kept(joint, approximation.divergence),
     }
@@ -175,7 +192,7 @@ def _worst_pairs(pairs: "Pairs", joint: "Joint", scores: "Scores", model: "Appro
             "count": pairs.count(row, column),
             "score": scores.at(row, column),
             "pmi": joint.pmi_at(row, column),
-            "divergence": float(part),
+            "kl_divergence": float(part),
         }
         for row, column, part in zip(model.rows.tolist(), model.columns.tolist(), model.parts, strict=True)
     ]
@@ -183,7 +200,7 @@ def _worst_pairs(pairs: "Pairs", joint: "Joint", scores: "Scores", model: "Appro
 
 def _worst_words(alphabet: "WordIndex", parts: Any, top: int) -> list[dict[str, Any]]:
     return [
-        {"word": _text(alphabet, i), "divergence": float(parts[i])}
+        {"word": _text(alphabet, i), "kl_divergence": float(parts[i])}
         for i in (-parts).argsort(kind="stable")[:top].tolist()
         if parts[i] > 0
     ]
@@ -193,40 +210,44 @@ def _text(alphabet: "WordIndex", i: int) -> str:
     return alphabet[i].decode(errors="backslashreplace")
 
 
-def _as_text(summary: dict[str, Any]) -> str:
+def _as_text(summary: dict[str, Any], name: str) -> str:
     lines = [
-        f"{summary['vectors']}: {count_of(summary['size'], 'dimension')}, objective {summary['objective']}, "
+        f"{name}: {count_of(summary['dimensions'], 'dimension')}, objective {summary['objective']}, "
         f"k {summary['k']}, noise alpha {summary['noise_alpha']}",
-        f"  {'pairs':<16}{summary['pairs']:,}, {summary['different_pairs']:,} of them different, of "
-        f"{count_of(summary['words'], 'word')} and {count_of(summary['contexts'], 'context')}",
+        f"  {'pairs':<16}{summary['pairs']:,}, {summary['distinct_pairs']:,} of them distinct, of "
+        f"{count_of(summary['vocabulary'], 'word')} and {count_of(summary['contexts'], 'context')}",
     ]
-    if summary["pairs_left_out"]:
-        lines.append(f"  {'left out':<16}{count_of(summary['pairs_left_out'], 'pair')} of words that have no vectors")
+    if summary["oov"]:
+        lines.append(f"  {'OOV':<16}{count_of(summary['oov'], 'pair')} skipped: a word has no vector")
     sample = summary["samples"]
     cells = "all cells" if sample is None else f"the observed cells and a sample of {sample:,}"
-    lines += [f"  {'computed from':<16}{cells}", "", f"  {'nats per pair':<16}{'S':>10}{'KL':>10}{'kept':>9}"]
+    lines += [
+        f"  {'computed from':<16}{cells}",
+        "",
+        f"  {'nats per pair':<16}{'log-likelihood':>16}{'KL divergence':>16}{'kept':>9}",
+    ]
     rows = [
-        ("PMI matrix", "pmi"), ("vectors", "model"), (f"SVD, rank {summary['size']}", "svd"),
+        ("PMI matrix", "pmi_matrix"), ("vectors", "vectors"), (f"SVD, rank {summary['dimensions']}", "svd"),
         ("independence", "independence"),
     ]  # fmt: skip
     lines += [_row(label, summary[key]) for label, key in rows if summary[key]]
     if summary["pairs_that_lose_most"]:
-        lines += ["", f"  {'pairs that lose most':<{2 * NAME_WIDTH}}{'count':>9}{'m':>8}{'PMI':>8}{'KL':>10}"]
+        lines += ["", f"  {'pairs that lose most':<{2 * NAME_WIDTH}}{'count':>9}{'score':>8}{'PMI':>8}{'KL':>10}"]
     for pair in summary["pairs_that_lose_most"]:
         true = "-inf" if pair["pmi"] is None else f"{pair['pmi']:.2f}"
         names = (
             f"{short(pair['word'], NAME_WIDTH - 2):<{NAME_WIDTH}}{short(pair['context'], NAME_WIDTH - 2):<{NAME_WIDTH}}"
         )
-        lines.append(f"  {names}{pair['count']:>9,}{pair['score']:>8.2f}{true:>8}{pair['divergence']:>10.2e}")
+        lines.append(f"  {names}{pair['count']:>9,}{pair['score']:>8.2f}{true:>8}{pair['kl_divergence']:>10.2e}")
     for what in ("words", "contexts"):
         if summary[f"{what}_that_lose_most"]:
             lines += ["", f"  {f'{what} that lose most':<{NAME_WIDTH}}{'KL':>9}"]
         for word in summary[f"{what}_that_lose_most"]:
-            lines.append(f"  {short(word['word'], NAME_WIDTH - 2):<{NAME_WIDTH}}{word['divergence']:>9.2e}")
+            lines.append(f"  {short(word['word'], NAME_WIDTH - 2):<{NAME_WIDTH}}{word['kl_divergence']:>9.2e}")
     return "\n".join(lines)
 
 
 def _row(label: str, figures: dict[str, Any]) -> str:
     kept = "-" if figures["kept"] is None else f"{figures['kept']:.2%}"
     error = f"  ± {figures['standard_error']:.1g}" if figures.get("standard_error") else ""
-    return f"  {label:<16}{figures['score']:>10.5f}{figures['divergence']:>10.5f}{kept:>9}{error}"
+    return f"  {label:<16}{figures['log_likelihood']:>16.5f}{figures['kl_divergence']:>16.5f}{kept:>9}{error}"

@@ -1,4 +1,4 @@
-"""What `neglm pmi` and `neglm plot --pmi` compare: the PMI of pairs, and the scores that vectors give them."""
+"""Inputs of `neglm pmi` and `neglm plot --pmi`: the PMI of pairs, and the scores that vectors give them."""
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 PairsFile = Annotated[
     str | None,
     typer.Option(
-        help="Take the pairs of this file instead: x TAB y, or x TAB y TAB count lines, plain or compressed; - is "
-        "standard input. Pairs with an x or a y that has no vector are left out.",
+        help="Read pairs from this file: x TAB y, or x TAB y TAB count lines, plain or compressed; - is standard "
+        "input. Pairs with an x or y without a vector (OOV) are skipped.",
+        show_default=False,
         metavar="FILE",
         rich_help_panel=INPUT,
     ),
@@ -30,7 +31,7 @@ NoiseWords = Annotated[
     typer.Option(
         "--k",
         min=1,
-        help="Noise words per pair, for vectors that do not say with how many they were trained.",
+        help="Noise words per pair, for vectors that do not record it.",
         show_default="as in training",
         metavar="K",
         rich_help_panel=MODEL,
@@ -39,7 +40,7 @@ NoiseWords = Annotated[
 NoiseAlpha = Annotated[
     float | None,
     noise_alpha_option(
-        "The power of the counts that noise is drawn by, for vectors that do not say it.", "as in training"
+        "Noise is drawn in proportion to count^ALPHA; for vectors that do not record it.", "as in training"
     ),
 ]
 
@@ -48,7 +49,7 @@ class Compared(NamedTuple):
     name: str  # of the vectors, for a sentence
     vectors: "Vectors"
     pairs: "Pairs"
-    left_out: int  # pairs that have no vectors
+    left_out: int  # pairs without vectors
     noise_alpha: float
     joint: "Joint"
     scores: "Scores"
@@ -57,7 +58,7 @@ class Compared(NamedTuple):
 def compared(
     path: str, corpus: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, threads: int
 ) -> Compared:
-    """Read the vectors and count the pairs: of the corpus, of a file of pairs, or of what the vectors remember."""
+    """Load the vectors and count the pairs: of the corpus, of a file of pairs, or of the training data."""
     from neglm_cli.objective.joint import Joint
     from neglm_cli.objective.theorem import Scores
     from neglm_cli.vectors.vectors import Vectors
@@ -72,13 +73,11 @@ def compared(
 
 
 def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | None) -> tuple[int, float]:
-    """k and α: those of the training, or those that are given where it does not say."""
+    """Return k and α: those of the training, or the given ones if it is unknown."""
     from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE
 
     if not len(trained.contexts):
-        raise NeglmError(
-            f"{name} has no context vectors, and without them there are no scores: use vectors of `neglm embed`"
-        )
+        raise NeglmError(f"{name} has no context vectors, which scores need: use vectors of `neglm embed`")
     if trained.objective != UNKNOWN_OBJECTIVE and trained.k >= 1:
         if k not in (None, trained.k) or noise_alpha not in (None, trained.noise_alpha):
             raise NeglmError(
@@ -87,14 +86,14 @@ def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | No
             )
         return trained.k, trained.noise_alpha
     if k is None or noise_alpha is None:
-        raise NeglmError(f"{name} does not say how it was trained: give --k and --noise-alpha")
+        raise NeglmError(f"{name} does not record how it was trained: give --k and --noise-alpha")
     return k, noise_alpha
 
 
 def _pairs(
     trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
 ) -> tuple["Pairs", int]:
-    """The pairs, with the ids of the vectors; and how many were left out because there are no vectors for them."""
+    """Return the pairs, with the ids of the vectors, and the number of pairs without vectors."""
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.pair_lines import pairs_of
     from neglm_cli.text.provenance import reopen
@@ -112,7 +111,9 @@ def _pairs(
             from neglm_cli.sgns.cooccurrence import count_pairs
 
             if not trained.arguments:
-                console.note(f"{name} does not say how it was trained: windows of 5 words, nothing thinned out")
+                console.note(
+                    f"{name} does not record how it was trained: using windows of 5 words, without subsampling"
+                )
 
             found, left_out = count_pairs(source, trained, threads, progress.advance), 0
     if not len(found):

@@ -1,4 +1,4 @@
-"""One command in several processes: who speaks, what all must have in common, and how they end together."""
+"""A command under MPI: which rank prints, what all ranks must agree on, and how they exit."""
 
 import os
 import sys
@@ -13,13 +13,13 @@ from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import init_ranks, launched_rank_and_size, ranks
 from neglm_cli.scale.ranks import Ranks
 
-TOGETHER = ("vocab", "embed", "train-lm", "eval")  # subcommands that several processes can share
+DISTRIBUTED = ("vocab", "embed", "train-lm", "eval")  # subcommands that run on several ranks
 
-FIRST_SPEAKS = 5.0  # seconds that the others leave it
+RANK_0_PRINTS = 5.0  # seconds that other ranks leave rank 0 to print an error
 
 
 def join(arguments: list[str]) -> None:
-    """Find the other processes, if there are any. The first one speaks for all; the others only say what goes wrong."""
+    """Connect to the other ranks, if any. Rank 0 prints; the others print only errors."""
     rank, size = launched_rank_and_size()
     console.rank = rank if size > 1 else None
     processes = init_ranks()
@@ -30,20 +30,20 @@ def join(arguments: list[str]) -> None:
     if processes.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     check_same(processes, "version of neglm", __version__, "install the same one on all machines")
-    check_same(processes, "arguments", arguments, "start all processes with the same command")
+    check_same(processes, "arguments", arguments, "start all ranks with the same command")
     command = next((argument for argument in arguments if not argument.startswith("-")), "")
-    if command and command not in TOGETHER and not {"-h", "--help"} & set(arguments):
-        raise NeglmError(f"`neglm {command}` is the work of one process: start it without mpirun")
+    if command and command not in DISTRIBUTED and not {"-h", "--help"} & set(arguments):
+        raise NeglmError(f"`neglm {command}` runs in a single process: start it without mpirun")
 
 
 def leave(code: int, sentence: str) -> int:
-    """Say why this process cannot go on, once for all of them; and end the others, if they still can."""
+    """Print an error once for all ranks, and abort ranks that have not failed."""
     processes = ranks()
     if processes.size == 1:
         if not console.rank:
             _say(sentence)
-        else:  # they have not found each other; and where one leaves, srun ends the first before it has spoken
-            time.sleep(FIRST_SPEAKS)
+        else:  # MPI did not start; if this rank exits, srun ends rank 0 before it has printed
+            time.sleep(RANK_0_PRINTS)
         return code
     if processes.rank == 0:
         _say(sentence)
@@ -56,20 +56,20 @@ def leave(code: int, sentence: str) -> int:
 
 
 def _say(sentence: str) -> None:
-    """Print an error. If that fails, too, the exit code still tells."""
+    """Print an error; if that fails, the exit code still tells."""
     with suppress(OSError):
         console.error(sentence)
         sys.stderr.flush()
 
 
 def traffic(processes: Ranks) -> dict[str, Any]:
-    """For a summary: what was sent."""
+    """Return the fields of a summary for MPI; none for a single rank."""
     if processes.size == 1:
         return {}
-    return {"processes": processes.size, "bytes_sent": processes.bytes_sent}
+    return {"ranks": processes.size, "bytes_sent": processes.bytes_sent}
 
 
 def traffic_text(summary: dict[str, Any]) -> list[str]:
-    if "processes" not in summary:
+    if "ranks" not in summary:
         return []
-    return [f"  {'processes':<16}{summary['processes']}; the first one sent {summary['bytes_sent']:,} bytes"]
+    return [f"  {'ranks':<16}{summary['ranks']}; rank 0 sent {summary['bytes_sent']:,} bytes"]

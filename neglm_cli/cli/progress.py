@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a bar at a terminal, a line every ten seconds elsewhere."""
+"""Progress on stderr: a bar at a terminal, otherwise a line every ten seconds."""
 
 import os
 import stat
@@ -10,11 +10,11 @@ from types import TracebackType
 from neglm_cli.cli.console import console
 from neglm_cli.store.output import STANDARD_STREAM
 
-FIRST_DRAWING = 0.5  # seconds: shorter work needs no bar
+FIRST_DRAWING = 0.5  # seconds before the bar appears
 DRAW_EVERY = 0.1  # seconds between two drawings of a bar
-REPORT_EVERY = 10.0  # seconds between progress lines where stderr is no terminal
+REPORT_EVERY = 10.0  # seconds between lines if stderr is not a terminal
 BAR, SHORT_BAR = 20, 10  # cells
-NARROW = 80  # columns: a narrower terminal gets the short bar
+NARROW = 80  # columns; narrower terminals get the short bar
 TIME_WIDTH = len("23 h 59 min to go")
 
 
@@ -25,7 +25,7 @@ class Progress:
         self._what = what
         self._total = total
         self._unit = unit  # a million bytes, words, ...; a thousand if it begins with K; "" for no amounts
-        self._before = done  # done before the start: by the run that this one resumes
+        self._before = done  # done by the run that this one resumes
         self._done = done
         self._detail = ""
         self._terminal = _can_draw()
@@ -67,7 +67,7 @@ class Progress:
         console.draw_bar(_plain(bar + details)[: width - 1])  # the last column would wrap
 
     def _bar(self, cells: int) -> str:
-        """Percentage, time left and bar; nothing if the total is unknown."""
+        """Return percentage, time left and bar; nothing if the total is unknown."""
         if not self._total:
             return ""
         filled = min(cells, cells * self._done // self._total)
@@ -93,14 +93,14 @@ class Progress:
 
 
 def amount(value: float, unit: str) -> str:
-    """An amount in a unit that is a million of something, or a thousand if it begins with K."""
+    """Format an amount in a unit of a million, or of a thousand if it begins with K."""
     if unit == "MB":
         return f"{value / 1e6:,.0f} MB" if value >= 1e6 else f"{value / 1e3:,.0f} KB"
     return f"{value / (1e3 if unit.startswith('K') else 1e6):,.1f} {unit}"
 
 
 def duration(seconds: float) -> str:
-    """A time in the two largest units that matter: 44 s, 4 min 5 s, 1 h 16 min, 2 d 3 h."""
+    """Format a time in its two largest units: 44 s, 4 min 5 s, 1 h 16 min, 2 d 3 h."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -116,7 +116,7 @@ def duration(seconds: float) -> str:
 
 
 def bytes_to_read(paths: Iterable[str]) -> int | None:
-    """The size of these files on disk; None if one is a pipe. Standard input may be a file, too."""
+    """Return the total size of the files; None if one is a pipe. Standard input may be a file."""
     total = 0
     for path in paths:
         try:
@@ -130,12 +130,12 @@ def bytes_to_read(paths: Iterable[str]) -> int | None:
 
 
 def _can_draw() -> bool:
-    """Whether stderr is a terminal that can return to the start of a line."""
+    """Return True if stderr is a terminal that can redraw a line."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb").lower() not in ("dumb", "unknown", "")
 
 
 def _columns() -> int:
-    """The width of the terminal now: its window may have changed."""
+    """Return the current width of the terminal."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or NARROW
     except (OSError, ValueError):
@@ -143,7 +143,7 @@ def _columns() -> int:
 
 
 def _plain(line: str) -> str:
-    """Without characters that the terminal's encoding lacks."""
+    """Replace characters that the terminal's encoding lacks."""
     if "utf" in (sys.stderr.encoding or "").lower():
         return line
     return line.replace("█", "#").replace("░", "-").replace("±", "+-")

@@ -1,4 +1,4 @@
-"""Queries from the command line or, line by line, from standard input; answers that a pipe's reader can wait for."""
+"""Queries from arguments or, line by line, from standard input, each answered at once."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,30 +20,28 @@ Query = tuple[bytes, ...]  # words
 
 class Answer(NamedTuple):
     header: bytes
-    fields: dict[str, Any]  # what JSON says beside the list
-    listed: str  # what JSON calls the list
-    measure: str  # what JSON calls the number
+    fields: dict[str, Any]  # of the JSON object, besides the list
+    listed: str  # name of the list in JSON
+    measure: str  # name of the number in JSON
     found: list[tuple[bytes, float]]
 
 
 def answer(
     queries: list[Query], read: Callable[[bytes], Query], ask: Callable[[Query], Answer], prompt: str, json: bool
 ) -> None:
-    """Answer the queries; if there are none, each line of standard input before the next one is read.
+    """Answer the queries or, if there are none, each line of standard input before the next is read.
 
-    A query that cannot be answered gets one sentence, or a JSON object with an error, and the others are answered. If
-    it was an argument, the exit code is 1 in the end.
+    A query that cannot be answered gets one sentence, or a JSON object with an error; the others are answered, and the
+    exit code is 1.
     """
-    answered = [_answered(query, ask, json) for query in queries]
+    asked = queries or map(read, _lines(prompt))
+    answered = [_answered(query, ask, json) for query in asked]
     if not all(answered):
         raise typer.Exit(1)
-    if not queries:
-        for line in _lines(prompt):
-            _answered(read(line), ask, json)
 
 
 def _answered(query: Query, ask: Callable[[Query], Answer], json: bool) -> bool:
-    """Answer a query; False if that was not possible, which is said."""
+    """Print the answer to a query, or why there is none. Return False in that case."""
     try:
         _show(ask(query), json)
     except NeglmError as error:
@@ -61,7 +59,7 @@ def as_text(word: bytes) -> str:
 
 
 def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
-    """The ids of the words; a sentence for the first that has none."""
+    """Return the ids of the words. Raise if one is out of the vocabulary."""
     from neglm_cli.vectors.lexicon import lower
 
     ids = [alphabet.id(word) for word in words]
@@ -69,16 +67,16 @@ def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[
         if id_ < 0:
             small = lower(word)
             hint = f", but `{visible(as_text(small))}` is" if alphabet.id(small) >= 0 else ""
-            raise NeglmError(f"`{visible(as_text(word))}` is not among the {len(alphabet):,} words of {file}{hint}")
+            raise NeglmError(f"`{visible(as_text(word))}` is not in the vocabulary of {file}{hint}")
     return ids
 
 
-def spelt(alphabet: "WordIndex", neighbours: list["Neighbor"]) -> list[tuple[bytes, float]]:
-    return [(alphabet[neighbour.id], neighbour.score) for neighbour in neighbours]
+def spelt(alphabet: "WordIndex", neighbors: list["Neighbor"]) -> list[tuple[bytes, float]]:
+    return [(alphabet[neighbor.id], neighbor.score) for neighbor in neighbors]
 
 
 def _lines(prompt: str) -> Iterator[bytes]:
-    """The lines of standard input, as they come; a prompt before each if somebody is typing."""
+    """Yield the lines of standard input as they arrive, at a terminal with a prompt before each."""
     typing = sys.stdin.isatty() and not console.quiet
     while True:
         if typing:
@@ -92,9 +90,9 @@ def _lines(prompt: str) -> Iterator[bytes]:
 
 
 def _show(result: Answer, json: bool) -> None:
-    """One JSON object on a line; or a header, `word TAB number` lines and an empty line.
+    """Print a JSON object on one line; or a header, `word TAB number` lines and an empty line.
 
-    On a terminal the numbers stand below each other; elsewhere words are exactly their bytes.
+    At a terminal the numbers are aligned; elsewhere words are written byte for byte.
     """
     if json:
         found = [{"word": as_text(word), result.measure: round(number, JSON_DIGITS)} for word, number in result.found]

@@ -1,4 +1,4 @@
-"""Loading of a language model, for commands that score text."""
+"""Loading of language models, and lines of text as word ids."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A line of text, encoded."""
+    """A line of text, with the ids of its words."""
 
     text: bytes
     words: list[bytes]
     ids: "np.ndarray"  # int32
-    unknown: list[bool]  # words that are out of the vocabulary
+    unknown: list[bool]  # True for out-of-vocabulary words
 
 
 class Opened(NamedTuple):
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
     encoder: "Encoder"
 
     def line(self, text: bytes) -> Line:
-        """Encode a line; OOV words become `<unk>`."""
+        """Encode a line; out-of-vocabulary words become `<unk>`."""
         import numpy as np
 
         ids = self.encoder.encode(text)
@@ -48,7 +48,7 @@ def load_model(path: str) -> "LanguageModel":
 
     model = LanguageModel.load(path)
     if not model.finished:
-        console.note(f"{model.name} is the state of a training that is not finished: this is how good it is so far")
+        console.note(f"{model.name} is a checkpoint of an unfinished training: results are preliminary")
     return model
 
 

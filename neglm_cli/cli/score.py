@@ -1,4 +1,4 @@
-"""`neglm score`: how likely lines are."""
+"""`neglm score`: log-probabilities of lines."""
 
 import math
 import os
@@ -19,6 +19,7 @@ from neglm_cli.cli.options import (
     Debug,
     DeviceName,
     Json,
+    ModelFile,
     Quiet,
     Threads,
     one_blas_thread,
@@ -41,18 +42,19 @@ DIGITS = 6
 
 @subcommand(
     "score",
-    ("neglm score < sentences.txt", "The log10 probability of each line, its words, and how many are unknown."),
+    ("neglm score < sentences.txt", "The log10 probability of each line, its tokens, and how many are OOV."),
     ("neglm score sentences.txt", "The same, from a file."),
-    ("neglm score model.safetensors a.txt b.txt --words", "Of each word, too."),
-    ("neglm score --nbest tab --weight 0.5 --best < nbest.txt", "The best of each list, scores weighed together."),
-    ("neglm score --unnormalised < sentences.txt", "Faster, and not quite a probability."),
+    ("neglm score model.safetensors a.txt b.txt --per-word", "The log10 probability of each word."),
+    ("neglm score -m model.safetensors a.txt b.txt", "The model as an option."),
+    ("neglm score --nbest tab --weight 0.5 --best < nbest.txt", "Rescore n-best lists and print the best of each."),
+    ("neglm score --unnormalized < sentences.txt", "Faster, and only approximately a probability."),
 )
 def score(
     model: Annotated[
         str | None,
         typer.Argument(
             metavar="MODEL",
-            help="A language model. A single file that is no model is a text for the default one.",
+            help="A language model. A single text file is scored with the default model.",
             show_default=DEFAULT_MODEL,
         ),
     ] = None,
@@ -62,16 +64,17 @@ def score(
             metavar="FILE", help="Texts, plain or compressed; - is standard input.", show_default="standard input"
         ),
     ] = None,
+    named: ModelFile = None,
     base: Annotated[
         Literal["10", "e"],
-        typer.Option(help="Of the logarithms: 10, or e for natural ones.", metavar="10|e", rich_help_panel=OUTPUT),
+        typer.Option(help="Base of the logarithms.", metavar="10|e", rich_help_panel=OUTPUT),
     ] = "10",
-    words: Annotated[
+    per_word: Annotated[
         bool,
         typer.Option(
-            "--words",
-            help="A line for each word, and for the end of the line: word, id, logarithm, and `unknown` or `known`; "
-            "then an empty line.",
+            "--per-word",
+            help="Print a line for each word and for the end of the line: word, id, log-probability, and 1 if it is "
+            "OOV, otherwise 0; then an empty line.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -79,25 +82,24 @@ def score(
         bool,
         typer.Option(
             "--carry",
-            help="Read a file as one text: a line is predicted from all lines before it, too (unless the model was "
-            "trained with --reset-at-eos).",
+            help="Score a file as one text, carrying the state from line to line (unless the model was trained with "
+            "--reset-at-eos).",
             rich_help_panel=MODEL,
         ),
     ] = False,
-    unnormalised: Annotated[
+    unnormalized: Annotated[
         bool,
         typer.Option(
-            "--unnormalised",
-            help="Take the scores as they are for log-probabilities, without the sum over all words that would make "
-            "them so. See below.",
+            "--unnormalized",
+            help="Use logits as log-probabilities, without normalizing over the vocabulary. See above.",
             rich_help_panel=MODEL,
         ),
     ] = False,
     nbest: Annotated[
         Literal["tab", "kaldi", "moses"] | None,
         typer.Option(
-            help="The lines are n-best lists: tab: id TAB text, or id TAB score TAB text; kaldi: id-number text; "
-            "moses: id ||| text ||| features ||| score. Each list is printed in the same form, the best first.",
+            help="Rescore n-best lists. tab: id TAB text, or id TAB score TAB text; kaldi: id-number text; moses: id "
+            "||| text ||| features ||| score. Each list is printed in the same format, best first.",
             show_default=False,
             metavar="tab|kaldi|moses",
             rich_help_panel="N-best lists",
@@ -106,7 +108,7 @@ def score(
     weight: Annotated[
         float,
         typer.Option(
-            help="What the model's score is multiplied with before it is added to that of the list.",
+            help="Multiply the model's log-probability by X before adding it to the score in the list.",
             metavar="X",
             rich_help_panel="N-best lists",
         ),
@@ -121,24 +123,23 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say how likely each line is, by a language model.
+    """Print the log-probability of each line of text under a language model.
 
-    For each line comes a line with its log-probability, tab, the number of its words, tab, and how many of these are
-    out of the vocabulary, which are read as <unk>. The log-probability includes the end of the line, the number of
-    words does not. Without --carry every line stands alone: equal lines have equal scores. Lines are answered in order
-    and as soon as they are there, so that a program can wait for each.
+    Each line gives a tab-separated line: log-probability, tokens, and out-of-vocabulary (OOV) tokens, which are read as
+    <unk>. The log-probability includes the end of the line, the number of tokens does not. Without --carry, lines are
+    independent: equal lines have equal scores. Results come in order, as soon as each line has been read.
 
-    Models that were trained by negative sampling nearly normalise themselves (those of --loss neg do not): with
-    --unnormalised the time does not depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored
-    33,000 words/s so, and 12,000 exactly, on two cores; log-probabilities were too low by 0.10 nats a word, with a
-    standard deviation of 0.07 from line to line. `neglm eval` shows what it is for another model and text: log Z, and
-    the perplexity without it.
+    Models trained by negative sampling nearly normalize themselves (except those of --loss neg): with --unnormalized
+    the time does not depend on the vocabulary. A model of PTB (neglm-b, 2×300, 10,000 words) scored 33,000 words/s
+    that way, and 12,000 exactly, on two cores; log-probabilities were too low by 0.10 nats per word, with a standard
+    deviation of 0.07 from line to line. `neglm eval` shows this for other models and texts: log Z, and the
+    unnormalized perplexity.
     """
-    path, texts = _which(model, files or [])
+    path, texts = _inputs(model, files or [], named)
     if [path, *texts].count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
-    if nbest and (words or carry):
-        raise typer.BadParameter("--words and --carry are not for n-best lists.")
+    if nbest and (per_word or carry):
+        raise typer.BadParameter("--per-word and --carry are not for n-best lists.")
     if not nbest and (best or weight != 1.0):
         raise typer.BadParameter("--weight and --best are for --nbest.")
     if not math.isfinite(weight):
@@ -153,25 +154,25 @@ def score(
     opened = open_model(path, device, threads, BATCH_WORDS)
     console.announce_standard_input(texts)
     try:
-        total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores are seen themselves
+        total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores show the progress
         with Progress("scoring", total) as progress:
             advance = _unseen if total is None else progress.advance
             for source in sources:
                 opened.scorer.reset()
-                scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalised)
+                scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalized)
                 scale = 1.0 if base == "e" else 1 / math.log(10)
                 blocks = source.lines(advance)
                 if nbest:
                     lists = read_lists(chain.from_iterable(blocks), nbest, source.name)
                     _rerank(opened, scorer, lists, nbest, weight, best, scale, json)
                 else:
-                    _score(opened, scorer, blocks, carry, scale, words, json)
+                    _score(opened, scorer, blocks, carry, scale, per_word, json)
     finally:
         opened.device.close()
 
 
 def _score(
-    opened: Opened, scorer: "LineScorer", blocks: Iterator[list[bytes]], carry: bool, scale: float, words: bool,
+    opened: Opened, scorer: "LineScorer", blocks: Iterator[list[bytes]], carry: bool, scale: float, per_word: bool,
     json: bool,
 ) -> None:  # fmt: skip
     for texts in blocks:
@@ -181,9 +182,9 @@ def _score(
         for line, scores in zip(lines, results, strict=True):
             found = scale * scores
             if json:
-                console.json_line(_as_json(opened, line, found, scale, words))
+                console.json_line(_as_json(opened, line, found, scale, per_word))
             else:
-                _write(_by_word(opened, line, found) if words else _line(line, found))
+                _write(_by_word(opened, line, found) if per_word else _line(line, found))
         sys.stdout.flush()
 
 
@@ -193,27 +194,27 @@ def _line(line: Line, scores: "np.ndarray") -> bytes:
 
 def _by_word(opened: Opened, line: Line, scores: "np.ndarray") -> bytes:
     rows = [
-        b"%b\t%d\t%.*f\t%b" % (word, id_, DIGITS, score, b"unknown" if missed else b"known")
-        for word, id_, score, missed in _each_word(opened, line, scores)
+        b"%b\t%d\t%.*f\t%d" % (word, id_, DIGITS, score, oov)
+        for word, id_, score, oov in _each_word(opened, line, scores)
     ]
     return b"\n".join(rows) + b"\n"
 
 
-def _each_word(opened: Opened, line: Line, scores: "np.ndarray") -> Iterator[tuple[bytes, int, float, bool]]:
-    """Word, id, score, and whether it is unknown; the end of the line last."""
+def _each_word(opened: Opened, line: Line, scores: "np.ndarray") -> Iterator[tuple[bytes, int, float, int]]:
+    """Yield word, id, score, and 1 if it is out of the vocabulary; the end of the line last."""
     ids = [*line.ids.tolist(), opened.model.end_of_line]
-    return zip([*line.words, b"<eos>"], ids, scores.tolist(), [*line.unknown, False], strict=True)
+    return zip([*line.words, b"<eos>"], ids, scores.tolist(), [*map(int, line.unknown), 0], strict=True)
 
 
-def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, words: bool) -> dict[str, Any]:
-    name = "log_probability" if scale == 1 else "log10_probability"
+def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, per_word: bool) -> dict[str, Any]:
+    name = _field(scale)
     found: dict[str, Any] = {
-        name: round(float(scores.sum()), DIGITS), "words": len(line.words), "oov": sum(line.unknown)
+        name: round(float(scores.sum()), DIGITS), "tokens": len(line.words), "oov": sum(line.unknown)
     }  # fmt: skip
-    if words:
-        found["scores"] = [
-            {"word": as_text(word), "id": id_, name: round(score, DIGITS), "unknown": missed}
-            for word, id_, score, missed in _each_word(opened, line, scores)
+    if per_word:
+        found["words"] = [
+            {"word": as_text(word), "id": id_, name: round(score, DIGITS), "oov": oov}
+            for word, id_, score, oov in _each_word(opened, line, scores)
         ]
     return found
 
@@ -231,29 +232,33 @@ def _rerank(
         for i in order[:1] if best else order:
             hypothesis = hypotheses[i]
             if json:
-                found = {
-                    "id": as_text(hypothesis.id),
-                    "text": as_text(hypothesis.text),
-                    "model": round(scores[i], DIGITS),
-                }
-                console.json_line(found | {"total": round(totals[i], DIGITS)})
+                found = {"list": as_text(hypothesis.id), "text": as_text(hypothesis.text)}
+                numbers = {_field(scale): round(scores[i], DIGITS), "total_score": round(totals[i], DIGITS)}
+                console.json_line(found | numbers)
             else:
                 _write(write(hypothesis, totals[i], form))
         sys.stdout.flush()
 
 
+def _field(scale: float) -> str:
+    """Return the name of log-probabilities in JSON, which tells their base."""
+    return "ln_probability" if scale == 1 else "log10_probability"
+
+
 def _unseen(count: int) -> None:
-    """The progress of a pipe, whose end is unknown, is not shown: its reader sees the scores."""
+    """Ignore the progress of a pipe: its end is unknown, and its reader sees the scores."""
 
 
 def _write(line: bytes) -> None:
     standard_output().write(line + b"\n")
 
 
-def _which(model: str | None, files: list[str]) -> tuple[str, list[str]]:
-    """The model and the texts. A single argument may be either: a file that is no model is a text for the default."""
+def _inputs(model: str | None, files: list[str], named: str | None) -> tuple[str, list[str]]:
+    """Return the model and the texts. With --model, all arguments are texts; otherwise a single one may be either."""
     from neglm_cli.store.container import is_safetensors
 
+    if named is not None:
+        return named, [text for text in (model, *files) if text is not None] or [STANDARD_STREAM]
     if model is None:
         return DEFAULT_MODEL, [STANDARD_STREAM]
     if not os.path.isfile(model) or is_safetensors(model):

@@ -1,4 +1,4 @@
-"""The results of evaluations as tables for people."""
+"""Tables of evaluation results."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ def similarity_text(result: dict[str, Any]) -> list[str]:
         ("Spearman", result["spearman"], result["spearman_all"]),
         ("Pearson", result["pearson"], result["pearson_all"]),
     ]
-    lines = [first, f"  {'':<12}{'used pairs':>12}{'all, unknown as 0':>22}"]
+    lines = [first, f"  {'':<12}{'used pairs':>12}{'all, OOV as 0':>22}"]
     return lines + [f"  {name:<12}{_number(used):>12}{_number(every):>22}" for name, used, every in rows]
 
 
 def analogy_text(result: dict[str, Any]) -> list[str]:
-    """A line for each section, and the sums; the right half counts skipped questions as wrong."""
+    """Return a line for each section and for totals; the right half counts OOV questions as wrong."""
     total = result["total"]
     methods = [method for method in METHOD_NAMES if method in total]
     rows = [(visible(section["name"]), section) for section in result["sections"]]
@@ -31,20 +31,18 @@ def analogy_text(result: dict[str, Any]) -> list[str]:
     wide = 10 * len(methods)
     lines = [
         f"{shown(result['file'])}: {count_of(total['questions'], 'question')}, {_used(total)}",
-        f"  {'':<{width}}{'':>20}{'used':>{wide}}{'all, skipped as wrong':>{max(wide, 21) + 3}}",
-        f"  {'':<{width}}{'used':>10}{'skipped':>10}{names}{names:>{max(wide, 21) + 3}}",
+        f"  {'':<{width}}{'':>20}{'used':>{wide}}{'all, OOV as wrong':>{max(wide, 21) + 3}}",
+        f"  {'':<{width}}{'used':>10}{'OOV':>10}{names}{names:>{max(wide, 21) + 3}}",
     ]
     for name, counts in rows:
         used = "".join(f"{_share(counts[method]['accuracy']):>10}" for method in methods)
         every = "".join(f"{_share(counts[method]['accuracy_all']):>10}" for method in methods)
-        lines.append(
-            f"  {name:<{width}}{counts['used']:>10,}{counts['skipped']:>10,}{used}{every:>{max(wide, 21) + 3}}"
-        )
+        lines.append(f"  {name:<{width}}{counts['used']:>10,}{counts['oov']:>10,}{used}{every:>{max(wide, 21) + 3}}")
     return lines
 
 
 def _used(counts: dict[str, Any]) -> str:
-    return f"{counts['used']:,} used, {counts['skipped']:,} skipped because a word is unknown"
+    return f"{counts['used']:,} used, {counts['oov']:,} skipped (OOV)"
 
 
 def _number(value: float | None) -> str:

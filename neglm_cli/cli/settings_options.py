@@ -1,4 +1,4 @@
-"""Options that follow from declared settings: a subcommand takes those that were given as one dictionary."""
+"""Options of declared settings: a subcommand gets those that the user gave as one dictionary."""
 
 import functools
 import inspect
@@ -10,12 +10,12 @@ import typer
 from neglm_cli.settings.declare import Setting, declared
 from neglm_cli.settings.values import problem
 
-GIVEN = "given"  # the parameter that the options of settings take the place of
+GIVEN = "given"  # the parameter that the options of settings replace
 
 
 def with_options(function: Callable[..., None], settings: type) -> Callable[..., None]:
-    """Give a subcommand an option for each setting, in place of its parameter `given`: a dictionary of those that the
-    user gave."""
+    """Replace the parameter `given` of a subcommand, a dictionary of the settings that the user gave, by an option for
+    each setting."""
     options = declared(settings)
     hints = get_type_hints(function, include_extras=True)
     parameters: list[inspect.Parameter] = []

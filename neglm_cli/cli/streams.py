@@ -1,4 +1,4 @@
-"""The standard streams of the process, as commands use them."""
+"""Preparation of the standard streams."""
 
 import io
 import os
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output, whose errors say that it is."""
+    """Standard output, named in its errors."""
 
     def write(self, data: Any) -> int:
         try:
@@ -18,7 +18,7 @@ class _StandardOutput(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Open streams that are closed, and let output stand for any bytes: words need not be UTF-8."""
+    """Open closed streams, and let output encode any bytes: words need not be UTF-8."""
     _open_missing()
     given: Any = sys.stdout
     raw = _StandardOutput(given.fileno(), "w", closefd=False)
@@ -31,10 +31,10 @@ def prepare_streams() -> None:
 
 
 def _open_missing() -> None:
-    """A stream that was closed (`neglm … >&-`) reads or writes nothing; no file may get its number instead."""
+    """Open streams that were closed (`neglm … >&-`) as /dev/null, so that no file gets their descriptors."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, which is this one
             setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))

@@ -34,9 +34,9 @@ from neglm_cli.store.output import STANDARD_OUTPUT
     "train-lm",
     ("neglm vocab corpus.txt && neglm train-lm --loss neglm --k 100", "The paper's model of a text."),
     ("neglm train-lm train.txt --valid valid.txt --log train.log", "Keep the model that predicts another text best."),
-    ("neglm train-lm --resume", "Go on with a training that was interrupted."),
-    ("neglm train-lm --dry-run --preset 1b news.txt", "What a large model would take, before it is trained."),
-    ("mpirun -n 2 neglm train-lm --noise batch", "In two processes, which may be on two machines."),
+    ("neglm train-lm --resume", "Resume an interrupted run."),
+    ("neglm train-lm --dry-run --preset 1b news.txt", "Estimate the memory, disk space and time of a large model."),
+    ("mpirun -n 2 neglm train-lm --noise batch", "On two ranks, perhaps on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
     spread=("--valid",),
     settings=Settings,
@@ -45,13 +45,13 @@ def train_lm(
     corpus: TrainingCorpus = None,
     vocab: VocabularyFile = None,
     min_count: option.MinCount = None,
-    max_size: option.MaxSize = None,
+    max_vocab: option.MaxVocab = None,
     valid: option.Valid = None,
     cache: Cache = True,
     preset: option.Preset = "ptb",
-    init_embeddings: option.InitEmbeddings = None,
+    init_vectors: option.InitVectors = None,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
-    model: option.Model = DEFAULT_MODEL,
+    output: option.Output = DEFAULT_MODEL,
     log: option.Log = None,
     json: Json = False,
     dry_run: option.DryRun = False,
@@ -70,37 +70,36 @@ def train_lm(
     shows why the correction is there; softmax: p(w|c) is proportional to exp(w·c + b), with all words in place of
     noise. neglm-format(5) has the table with all constants, and the formulas of the optimizers.
 
-    The text is one sequence; the end of a line is the word <eos>, and words out of the vocabulary are <unk>. An epoch
-    predicts all but the first word and up to --batch - 1 words at the end. The text is read from disk in every epoch.
-    Memory holds the parameters, what the optimizer keeps of them, and one minibatch; time does not depend on the size
-    of the vocabulary (but for softmax).
+    The text is one sequence; the end of a line is the word <eos>, and out-of-vocabulary words are <unk>. An epoch
+    predicts all words except the first and up to --batch - 1 at the end. The text is read from disk in every epoch.
+    Memory holds the parameters, the optimizer state and one minibatch; time per word does not depend on the size of the
+    vocabulary, except for softmax.
 
-    While it trains, the state is written to the model's name with .partial behind it, once a minute or so, after each
-    epoch and when it is interrupted; a new training of that name is refused while it is there, and any second process
-    while one is at work. With --valid the model is written after each epoch that is the best so far, else at the end. A
-    training that diverges is stopped, and leaves what was written before.
+    A checkpoint, the output's name with .partial appended, is written about once a minute, after each epoch and on
+    interruption. While it exists, new trainings with the same output are refused, as is a second process while one is
+    running. With --valid the model is written after each epoch that is the best so far, otherwise at the end. A
+    training that diverges is stopped; earlier files are kept.
 
-    Under mpirun, processes divide the rows of the batch, and add up their gradients after each minibatch: they train
-    the model that one process trains, bit for bit if two or four train on processors, else up to rounding. The first
-    one speaks and writes for all. If one of them gets SIGTERM, all stop and one state is written; --resume works with
-    any number of processes.
+    Under mpirun, ranks divide the rows of the batch and sum their gradients after each minibatch: they train the same
+    model as one rank, bit for bit for two or four ranks on CPUs, otherwise up to rounding. Rank 0 prints and writes the
+    files. If any rank gets SIGTERM, all stop and write one checkpoint; --resume works with any number of ranks.
 
-    LOG: every line has event (progress, epoch or end), epoch, step, words, seconds, words_per_second and
-    learning_rate; progress has loss (nats per word since the last report, or since the epoch began), loss_words (how
-    many words that is the mean of), gradient_norm, log_z_mean and log_z_std (of some words of the last minibatch);
-    epoch has loss and loss_words (of the epoch) and, with --valid, valid_perplexity and best. Resuming appends to the
-    log; if a step appears twice, the later line wins. Under mpirun every line has the rank of its process.
+    LOG: every line has event (progress, epoch or end), epoch, step, tokens (trained on so far, with ends of line),
+    seconds, words_per_second and learning_rate; progress has loss (nats per word since the last report, or since the
+    epoch began), loss_tokens (over which it is the mean), gradient_norm, log_z_mean and log_z_std (of some words of the
+    last minibatch); epoch has loss and loss_tokens (of the epoch) and, with --valid, valid_perplexity and best.
+    Resuming appends to the log; if a step appears twice, the later line wins. Under mpirun every line has its rank.
     """
     request = Request(
-        output=model,
+        output=output,
         given=given,
         preset=preset,
         corpus=corpus or [],
         vocab=vocab,
         min_count=min_count,
-        max_size=max_size,
+        max_vocab=max_vocab,
         valid=valid or [],
-        init_vectors=init_embeddings,
+        init_vectors=init_vectors,
         cache=cache,
         device=device,
         resume=resume,
@@ -110,7 +109,7 @@ def train_lm(
     if dry_run:
         _check_dry_run(request)
     if log is not None:
-        _check_log(log, model)
+        _check_log(log, output)
     check_files(request, log_name(log))
     one_blas_thread()
     console.announce_standard_input([*request.corpus, *request.valid])
@@ -121,21 +120,21 @@ def train_lm(
         console.json(expected) if json else console.result(estimate_as_text(expected))
         return
     with prepared(request, host) as training, Log(log, append=resume) as reports:
-        loop = Loop(training, model, checkpoint, ConsoleHost(reports.write))
+        loop = Loop(training, output, checkpoint, ConsoleHost(reports.write))
         loop.run()
-        summary = summary_of(training, loop, model)
-    console.summary(summary, as_text(summary), model, json)
+        summary = summary_of(training, loop, output)
+    console.summary(summary, as_text(summary), output, json)
 
 
 def _check_dry_run(request: Request) -> None:
     if request.resume:
         raise UsageError("--dry-run tries a new training: leave out --resume.")
     if ranks().size > 1:
-        raise UsageError("--dry-run is the work of one process: start it without mpirun.")
+        raise UsageError("--dry-run runs in a single process: start it without mpirun.")
 
 
-def _check_log(log: str, model: str) -> None:
+def _check_log(log: str, output: str) -> None:
     if log in STANDARD_OUTPUT:
         raise UsageError("--log needs the name of a file: standard output has the summary.")
-    if os.path.realpath(log) in (os.path.realpath(model), os.path.realpath(model + PARTIAL)):
-        raise UsageError("--log and --model are the same file: name another.")
+    if os.path.realpath(log) in (os.path.realpath(output), os.path.realpath(output + PARTIAL)):
+        raise UsageError("--log and --output are the same file: name another.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.options import machine_memory
+from neglm_cli.errors import count_of
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.train_lm import Request
 
@@ -43,16 +44,16 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
     words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).segment_length * settings.batch
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
-        "loss": settings.loss,
+        "objective": settings.loss,
         "vocabulary": len(texts.words),
         "parameters": shape.parameters(LOSSES[settings.loss].bias),
-        "memory": memory | {"total": total},
-        "disk": {
+        "memory_bytes": memory | {"total": total},
+        "disk_bytes": {
             "model": data_size("language model", fields, lengths),
             "state": data_size("checkpoint", fields, lengths),
             "encoded_copy": 4 * texts.corpus.length,
         },
-        "words_per_epoch": words_per_epoch,
+        "tokens_per_epoch": words_per_epoch,
         "epochs": settings.epochs,
         "words_per_second": None if seconds is None else round(1 / seconds),
         "seconds": None if seconds is None else round(seconds * words_per_epoch * settings.epochs, 1),
@@ -71,13 +72,13 @@ def _seconds_per_word(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -
 
 
 def estimate_as_text(expected: dict[str, Any]) -> str:
-    memory, disk = expected["memory"], expected["disk"]
-    lines = [f"{expected['loss']}: {expected['vocabulary']:,} words, {expected['parameters']:,} parameters"]
+    memory, disk = expected["memory_bytes"], expected["disk_bytes"]
+    lines = [f"{expected['objective']}: {expected['vocabulary']:,} words, {expected['parameters']:,} parameters"]
     parts = ", ".join(f"{name} {_size(size)}" for name, size in memory.items() if name != "total")
     rows = [
         ("memory", f"at most {_size(memory['total'])}: {parts}"),
         ("disk", ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in disk.items())),
-        ("words", f"{expected['words_per_epoch']:,} an epoch, epochs: {expected['epochs']}"),
+        ("tokens", f"{expected['tokens_per_epoch']:,} per epoch, {count_of(expected['epochs'], 'epoch')}"),
     ]
     if expected["seconds"] is None:
         rows.append(("time", "not tried: this machine does not have so much memory"))

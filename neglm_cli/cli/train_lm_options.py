@@ -10,17 +10,17 @@ MinCount = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Where CORPUS is counted: words that occur fewer than N times become <unk>.",
+        help="If the words of CORPUS are counted: drop words that occur fewer than N times.",
         show_default="1",
         metavar="N",
         rich_help_panel=INPUT,
     ),
 ]
-MaxSize = Annotated[
+MaxVocab = Annotated[
     int | None,
     typer.Option(
         min=3,
-        help="Where CORPUS is counted: keep at most N words.",
+        help="If the words of CORPUS are counted: keep only the N most frequent.",
         show_default="no limit; 64,000 with --preset 1b, as in the paper",
         metavar="N",
         rich_help_panel=INPUT,
@@ -29,7 +29,7 @@ MaxSize = Annotated[
 Valid = Annotated[
     list[str] | None,
     typer.Option(
-        help="Text to validate on after each epoch: the model of the epoch with the lowest perplexity is kept.",
+        help="Validation text, scored after each epoch. Keeps the model from the best epoch.",
         show_default=False,
         metavar="FILE",
         rich_help_panel=INPUT,
@@ -38,26 +38,25 @@ Valid = Annotated[
 Preset = Annotated[
     Literal["ptb", "1b"],
     typer.Option(
-        help="Defaults of all options below: the paper's settings for the Penn Treebank, or for the 1-billion-word "
-        "benchmark (1×512, dropout 0.1, Adam at 0.001, batch 1000, one epoch).",
+        help="Default settings: the paper's for the Penn Treebank, or for the 1-billion-word benchmark (1×512, dropout "
+        "0.1, Adam at 0.001, batch 1000, one epoch).",
         metavar="ptb|1b",
         rich_help_panel=MODEL,
     ),
 ]
-InitEmbeddings = Annotated[
+InitVectors = Annotated[
     str | None,
     typer.Option(
-        help="Start the vectors of words as inputs from this file, of `neglm embed` or `train-lm`; words that it "
-        "does not have start as others do.",
+        help="Initialize the input embeddings from vectors of `neglm embed` or `train-lm`; words without a vector are "
+        "initialized at random.",
         show_default=False,
         metavar="FILE",
         rich_help_panel=MODEL,
     ),
 ]
-Model = Annotated[
+Output = Annotated[
     str,
     typer.Option(
-        "--model",
         "--output",
         "-o",
         help="File to write; - is standard output.",
@@ -68,8 +67,8 @@ Model = Annotated[
 Log = Annotated[
     str | None,
     typer.Option(
-        help="Write one JSON object per report: every ten seconds, and after each epoch. See LOG. Under mpirun "
-        "the first process writes it, or each its own, if {rank} stands in the name.",
+        help="Write one JSON object per report: every ten seconds, and after each epoch. See LOG. Under mpirun rank 0 "
+        "writes it, or each rank its own if the name contains {rank}.",
         show_default=False,
         metavar="FILE",
         rich_help_panel=OUTPUT,
@@ -79,7 +78,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Say what it would take, memory, disk and time, from a few minibatches that are tried; write nothing.",
+        help="Estimate memory, disk space and time from a few minibatches; write nothing.",
         rich_help_panel=RUNTIME,
     ),
 ]
@@ -87,8 +86,8 @@ Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with the training of --model that was interrupted or killed. All its options are kept; only "
-        "--epochs, --patience and --threads may change.",
+        help="Resume the interrupted run of --output. Its settings are kept; only --epochs, --patience and --threads "
+        "may change.",
         rich_help_panel=RUNTIME,
     ),
 ]
@@ -96,7 +95,7 @@ Checkpoint = Annotated[
     float,
     typer.Option(
         min=0,
-        help="Write the state for --resume every N seconds and after each epoch; less often if writing takes long.",
+        help="Write a checkpoint for --resume every N seconds and after each epoch; less often if writing is slow.",
         metavar="N",
         rich_help_panel=RUNTIME,
     ),

@@ -64,12 +64,12 @@ def _record(report: Report) -> dict[str, Any]:
         "event": report.event,
         "epoch": report.epoch,
         "step": report.step,
-        "words": report.done,
+        "tokens": report.done,
         "seconds": round(report.seconds, 3),
         "words_per_second": round(report.rate),
         "learning_rate": report.learning_rate,
         "loss": report.loss,
-        "loss_words": report.loss_count,
+        "loss_tokens": report.loss_count,
         "gradient_norm": report.gradient_norm,
         "log_z_mean": report.log_z_mean,
         "log_z_std": report.log_z_std,
@@ -87,12 +87,12 @@ def summary_of(training: "LmTraining", loop: Loop, output: str) -> dict[str, Any
     progress, settings = job.progress, job.settings
     return {
         "output": output,
-        "loss": settings.loss,
+        "objective": settings.loss,
         "vocabulary": len(job.texts.words),
         "parameters": job.device.shape.parameters(LOSSES[settings.loss].bias),
         "epochs": progress.epoch,
-        "words": progress.words,
-        "training_loss": progress.epoch_losses[-1],
+        "tokens": progress.words,
+        "loss": progress.epoch_losses[-1],
         "valid_perplexity": progress.best if progress.valid_perplexities else None,
         "best_epoch": progress.best_epoch or None,
         "seconds": round(loop.seconds, 3),
@@ -103,12 +103,12 @@ def summary_of(training: "LmTraining", loop: Loop, output: str) -> dict[str, Any
 
 def as_text(summary: dict[str, Any]) -> str:
     name = "the model" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    lines = [f"{name}: {summary['loss']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
+    lines = [f"{name}: {summary['objective']}, {summary['vocabulary']:,} words, {summary['parameters']:,} parameters"]
     lines.append(
-        f"  {'trained on':<16}{count_of(summary['words'], 'word')} in {count_of(summary['epochs'], 'epoch')}, "
+        f"  {'trained on':<16}{count_of(summary['tokens'], 'token')} in {count_of(summary['epochs'], 'epoch')}, "
         f"{summary['seconds']:,.1f} s, {summary['words_per_second']:,} words/s"
     )
-    lines.append(f"  {'loss':<16}{summary['training_loss']:.4f} nats per word, in the last epoch")
+    lines.append(f"  {'loss':<16}{summary['loss']:.4f} nats per word, in the last epoch")
     if summary["valid_perplexity"] is not None:
         best = f"{summary['valid_perplexity']:.2f}, after epoch {summary['best_epoch']}, whose model this is"
         lines.append(f"  {'validation':<16}perplexity {best}")

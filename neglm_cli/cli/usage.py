@@ -1,5 +1,5 @@
-"""Sentences for wrong usage. Typer's name Python's types and the internals of its parser; these name the option as it
-was typed, and what it takes."""
+"""Messages for wrong usage: they name the option as typed and the values it accepts, where Typer's name Python types
+and parser internals."""
 
 import re
 from difflib import get_close_matches
@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from neglm_cli.cli.renamed import option_positions
 from neglm_cli.errors import visible
 
 NOT_A_CHOICE = re.compile(r"'(?P<value>.*)' is not one of (?P<choices>'.*')", re.DOTALL)
@@ -14,7 +15,7 @@ EXTRA = re.compile(r"Got unexpected extra argument\(s\) \((?P<arguments>.*)\)", 
 
 
 def sentence(error: typer.TyperException, arguments: list[str]) -> str:
-    """What is wrong, and where to read on; empty for `neglm` alone, which has shown its help."""
+    """Return what is wrong and where to read on; nothing for `neglm` alone, which has shown its help."""
     message = _message(error, arguments)
     return with_advice(message, arguments, error) if message else ""
 
@@ -26,17 +27,17 @@ def with_advice(message: str, arguments: list[str], error: typer.TyperException 
 
 
 def refuse_single_dash(context: Any, arguments: list[str]) -> None:
-    """Refuse -output for --output: as -o utput it would write to a file of that name. word2vec has single dashes."""
-    options = _options(context)
-    before = ""
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if argument == "--":
-            return
-        is_value = before in options and not getattr(options[before], "is_flag", False)
-        if not is_value and re.match("-[^-]", name) and name not in options and "-" + name in options:
+    """Refuse word2vec's single dashes: -output would be read as -o utput, and write a file of that name."""
+    options = options_of(context)
+    for position in option_positions(arguments, takes_value(options)):
+        name = arguments[position].partition("=")[0]
+        if re.match("-[^-]", name) and name not in options and "-" + name in options:
             raise typer.BadParameter(_no_option(name, options), ctx=context)
-        before = "" if is_value else argument
+
+
+def takes_value(options: dict[str, Any]) -> dict[str, bool]:
+    """Return for each option whether a value follows it."""
+    return {name: not getattr(option, "is_flag", False) for name, option in options.items()}
 
 
 def _message(error: typer.TyperException, arguments: list[str]) -> str:
@@ -47,9 +48,12 @@ def _message(error: typer.TyperException, arguments: list[str]) -> str:
     if option is not None and "requires" in message:
         return f"{option} needs a value"
     if option is not None:
-        return _no_option(_as_typed(option, arguments), _options(getattr(error, "ctx", None)))
+        return _no_option(_as_typed(option, arguments), options_of(getattr(error, "ctx", None)))
     if parameter is not None and message.startswith("Missing"):
-        return f"{parameter.get_error_hint().strip(chr(39))} is missing"
+        is_option = parameter.opts[0].startswith("-")
+        return (
+            f"{parameter.opts[0]} {parameter.metavar} is required" if is_option else f"{parameter.metavar} is missing"
+        )
     if parameter is not None:
         return _bad_value(error, parameter, arguments) or message
     if found := EXTRA.match(message):
@@ -58,7 +62,7 @@ def _message(error: typer.TyperException, arguments: list[str]) -> str:
 
 
 def _bad_value(error: Any, parameter: Any, arguments: list[str]) -> str:
-    """Of a number out of range, a word that is no number, or an unknown choice; else nothing."""
+    """Describe a number out of range, a value that is not a number, or an unknown choice; anything else is empty."""
     name = _typed_name(parameter, arguments)
     if found := NOT_A_CHOICE.search(error.message):
         choices = found["choices"].rstrip(".").replace("'", "").split(", ")
@@ -71,8 +75,8 @@ def _bad_value(error: Any, parameter: Any, arguments: list[str]) -> str:
     bounds = problem.get("ctx", {})
     given = visible(str(problem.get("input")))
     return {
-        "greater_than_equal": f"{name} must be at least {bounds.get('ge')}",
-        "less_than_equal": f"{name} must be at most {bounds.get('le')}",
+        "greater_than_equal": f"{name} must be at least {bounds.get('ge', 0):g}",
+        "less_than_equal": f"{name} must be at most {bounds.get('le', 0):g}",
         "int_parsing": f"{name} needs a whole number, not '{given}'",
         "int_from_float": f"{name} needs a whole number, not '{given}'",
         "float_parsing": f"{name} needs a number, not '{given}'",
@@ -88,7 +92,7 @@ def _no_option(name: str, options: dict[str, Any]) -> str:
 
 
 def _as_typed(option: str, arguments: list[str]) -> str:
-    """The argument that Typer has taken for several short options in one, -size for -s -i -z -e."""
+    """Return the argument that Typer split into several short options: -size is -s -i -z -e."""
     if option.startswith("--"):
         return option
     typed = (argument.partition("=")[0] for argument in arguments if argument.startswith(option))
@@ -96,13 +100,14 @@ def _as_typed(option: str, arguments: list[str]) -> str:
 
 
 def _typed_name(parameter: Any, arguments: list[str]) -> str:
-    """The name of an option, as the user has typed it, or of an argument."""
+    """Return the name of an option as typed, or of an argument."""
     names = [name for name in parameter.opts if name.startswith("-")]
     typed = (name for name in names if any(argument.partition("=")[0] == name for argument in arguments))
     return next(typed, names[0] if names else parameter.get_error_hint().strip("'"))
 
 
-def _options(context: Any) -> dict[str, Any]:
+def options_of(context: Any) -> dict[str, Any]:
+    """Return the options of the context's command by name."""
     if context is None:
         return {}
     parameters = context.command.get_params(context)

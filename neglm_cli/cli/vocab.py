@@ -1,7 +1,7 @@
 """`neglm vocab`: count words and write a vocabulary."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -36,12 +36,12 @@ WORD_WIDTH = 40  # characters of a word in the summary
 
 @subcommand(
     "vocab",
-    ("neglm vocab corpus.txt", "Count the words of a text; writes vocab.safetensors."),
-    ("neglm vocab --min-count 3 --max-size 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
-    ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm reads compressed files by itself, too.)"),
-    ("neglm vocab corpus.txt --text --output - | head", "The most frequent words, as text."),
-    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts together."),
-    ("neglm vocab --merge words.tsv", "Make a vocabulary of a list of words and counts."),
+    ("neglm vocab corpus.txt", "Count words; writes vocab.safetensors."),
+    ("neglm vocab --min-count 3 --max-vocab 64000 news.*.gz", "At most 64,000 words that occur three times or more."),
+    ("zstdcat corpus.zst | neglm vocab -", "From a pipe. (neglm also reads compressed files itself.)"),
+    ("neglm vocab corpus.txt --format text --output - | head", "The most frequent words, as text."),
+    ("neglm vocab --merge monday.safetensors tuesday.safetensors", "The exact vocabulary of both texts combined."),
+    ("neglm vocab --merge words.tsv", "Build a vocabulary from a list of words and counts."),
     settings=Settings,
 )
 def vocab(
@@ -60,8 +60,7 @@ def vocab(
         typer.Option(
             "--merge",
             help="The arguments are vocabularies, not texts: combine them into the exact vocabulary of all their "
-            "texts. "
-            "Also reads word lists, as --text and --word2vec write them, as far as their counts tell.",
+            "texts. Also reads word lists, as --format text and --format word2vec write them.",
             rich_help_panel=INPUT,
         ),
     ] = False,
@@ -71,22 +70,20 @@ def vocab(
             "--output",
             "-o",
             help="File to write; - is standard output.",
-            show_default="vocab.safetensors, or vocab.txt with --text or --word2vec",
+            show_default="vocab.safetensors; vocab.txt for the other formats",
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    text: Annotated[
-        bool, typer.Option("--text", help="Write text: word TAB count lines.", rich_help_panel=OUTPUT)
-    ] = False,
-    word2vec: Annotated[
-        bool,
+    format: Annotated[
+        Literal["safetensors", "text", "word2vec"],
         typer.Option(
-            "--word2vec",
-            help="Write text in the form of word2vec's -save-vocab: a blank instead of the tab, </s> for <eos>.",
+            help="safetensors: a file for other commands; text: word TAB count lines; word2vec: text as word2vec's "
+            "-save-vocab writes it, with a space for the tab and </s> for <eos>.",
+            metavar="FORMAT",
             rich_help_panel=OUTPUT,
         ),
-    ] = False,
+    ] = "safetensors",
     top: Annotated[
         int, typer.Option(min=0, help="Show the N most frequent words.", metavar="N", rich_help_panel=OUTPUT)
     ] = 10,
@@ -98,20 +95,18 @@ def vocab(
 ) -> None:
     """Count the words of a text and write its vocabulary.
 
-    Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as
-    the word <eos>. Words that are left out are counted as <unk>, which is always in the vocabulary, as is <eos>.
-    <unk> in the text itself is counted with them. Words are ordered by count, then by their bytes.
+    Words are separated by ASCII white space; every other byte belongs to a word. The end of a line counts as the word
+    <eos>. Dropped words (out of vocabulary, OOV) count as <unk>, as does <unk> in the text itself. <unk> and <eos> are
+    always in the vocabulary. Words are sorted by count, then by their bytes.
 
-    The vocabulary remembers its corpus: where it is, its size, and a fingerprint that tells whether it has changed.
-    The same files, at the same place relative to the output, give the same bytes, whatever the threads and the
-    memory. Counts are exact: a table that outgrows --memory continues on disk, in the directory that TMPDIR names.
+    The vocabulary records the path, size and fingerprint of its corpus, to find it again and to detect changes. The
+    same files, at the same paths relative to the output, give the same bytes, whatever the number of threads and the
+    memory. Counts are exact: a table larger than --memory spills to disk, in the directory TMPDIR.
 
-    Under mpirun, processes divide the text, or compressed files as they are, and then the words, by their hash: no
-    process holds all of them but for those that are kept, which the first one writes. The bytes are the same.
+    Under mpirun, ranks divide the text (compressed files are not split), and then the words, by their hash: no rank
+    holds all words. Rank 0 writes the file, which has the same bytes.
     """
-    if text and word2vec:
-        raise typer.BadParameter("--text and --word2vec are two forms of the same output: choose one.")
-    path = ("vocab.txt" if text or word2vec else "vocab.safetensors") if output is None else output
+    path = ("vocab.safetensors" if format == "safetensors" else "vocab.txt") if output is None else output
     if corpus.count(STANDARD_STREAM) > 1:
         raise typer.BadParameter("standard input (-) can be read only once.")
     refuse_overwriting([path], [] if merge else corpus, corpus if merge else [])
@@ -119,24 +114,26 @@ def vocab(
     console.announce_standard_input(corpus)
     console.announce_compiling()
     if merge and ranks().size > 1:
-        raise typer.BadParameter("--merge is the work of one process: start it without mpirun.")
+        raise typer.BadParameter("--merge runs in a single process: start it without mpirun.")
     settings, clock = Settings(**given), Progress("counting", None)
 
     def write(vocabulary: "Vocabulary") -> None:
         from neglm_cli.text import wordlist
 
         seconds = clock.seconds
-        if text or word2vec:
-            wordlist.save(vocabulary, path, word2vec)
-        else:
+        if format == "safetensors":
             vocabulary.save(path)
-        summary = _summary(vocabulary, path, top) | {"seconds": round(seconds, 3)} | traffic(ranks())
+        else:
+            wordlist.save(vocabulary, path, format == "word2vec")
+        rate = None if merge else round(vocabulary.tokens / max(seconds, 1e-9))
+        timing = {"seconds": round(seconds, 3), "words_per_second": rate}
+        summary = _summary(vocabulary, path, top) | timing | traffic(ranks())
         console.summary(summary, _as_text(summary), path, json)
 
     if merge:
         write(_merged(corpus, settings))
     else:
-        request = Request(corpus, settings.min_count, settings.max_size, thread_count(threads), budget)
+        request = Request(corpus, settings.min_count, settings.max_vocab, thread_count(threads), budget)
         count(request, ConsoleHost(), write)
 
 
@@ -144,7 +141,7 @@ def _merged(paths: list[str], settings: Settings) -> "Vocabulary":
     from neglm_cli.text.vocabulary import build, merge
     from neglm_cli.text.wordlist import read_counts
 
-    return build(merge([read_counts(path) for path in paths]), settings.min_count, settings.max_size)
+    return build(merge([read_counts(path) for path in paths]), settings.min_count, settings.max_vocab)
 
 
 def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
@@ -152,10 +149,10 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
         "output": path,
         "vocabulary": len(vocabulary),
         "lines": vocabulary.lines,
-        "words": vocabulary.tokens,
-        "distinct": vocabulary.distinct_words,
-        "cut_words": vocabulary.oov_words,
-        "cut_tokens": vocabulary.oov_tokens,
+        "tokens": vocabulary.tokens,
+        "distinct_words": vocabulary.distinct_words,
+        "oov_words": vocabulary.oov_words,
+        "oov": vocabulary.oov_tokens,
         "coverage": vocabulary.coverage,
         "most_frequent": [
             [str(vocabulary.words[start:end].data, "utf-8", "backslashreplace"), count]  # of a huge word, only one copy
@@ -168,18 +165,16 @@ def _summary(vocabulary: "Vocabulary", path: str, top: int) -> dict[str, Any]:
 
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the vocabulary" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    kept = summary["distinct"] - summary["cut_words"]
+    kept = summary["distinct_words"] - summary["oov_words"]
     rows = [
         ("lines", f"{summary['lines']:,}"),
-        ("words", f"{summary['words']:,}"),
-        ("distinct words", f"{summary['distinct']:,}"),
-        ("kept", f"{kept:,}, which cover {summary['coverage']:.2%} of the text"),
+        ("tokens", f"{summary['tokens']:,}"),
+        ("distinct words", f"{summary['distinct_words']:,}"),
+        ("kept", f"{count_of(kept, 'word')}, which cover {summary['coverage']:.2%} of the text"),
     ]
-    if summary["cut_words"]:
-        rows.append(
-            ("left out", f"{summary['cut_words']:,}, counted {count_of(summary['cut_tokens'], 'time')} as <unk>")
-        )
-    lines = [f"{name}: {count_of(summary['vocabulary'], 'entry')}, with <unk> and <eos>"]
+    if summary["oov_words"]:
+        rows.append(("OOV", f"{count_of(summary['oov_words'], 'word')}, {count_of(summary['oov'], 'token')}: <unk>"))
+    lines = [f"{name}: {count_of(summary['vocabulary'], 'entry')}, including <unk> and <eos>"]
     lines += [f"  {label:<16}{value}" for label, value in rows]
     if summary["most_frequent"]:
         words = "  ".join(f"{short(word, WORD_WIDTH)} {count:,}" for word, count in summary["most_frequent"])

@@ -67,7 +67,7 @@ def maximize(
     if len(pairs.words) * len(pairs.contexts) > MAX_CELLS:
         raise NeglmError(
             f"{len(pairs.words):,} × {len(pairs.contexts):,} cells are too many for full-batch training (at most "
-            f"{MAX_CELLS:,}): leave out --exact, or give a higher --min-count"
+            f"{MAX_CELLS:,}): leave out --full-batch, or give a higher --min-count"
         )
     joint = Joint.of(pairs, k, noise_alpha)
     return optimize(joint, initial_scores(joint, size, objective, seed), max_iterations, report)

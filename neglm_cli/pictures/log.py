@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 from neglm_cli.errors import NeglmError
 
 EVENTS = ("progress", "epoch", "end")
-ALWAYS = ("epoch", "step", "words", "seconds")  # fields of every line
+ALWAYS = ("epoch", "step", "tokens", "seconds")  # fields of every line
+FORMERLY = {"words": "tokens", "loss_words": "loss_tokens"}  # fields of logs of old versions
 LARGEST = 1e300  # an axis cannot show more
 START = b'{"event"'  # of a line
 MIN_PART_OF_EPOCH = 0.1  # means over a smaller fraction are omitted
@@ -24,7 +25,7 @@ class Point(NamedTuple):
     epoch: float
     x: float  # words or seconds
     y: float
-    words: float  # that it covers: its weight in a mean
+    tokens: float  # covered by it: its weight in a mean
     spread: float | None = None  # standard deviation
 
 
@@ -37,15 +38,15 @@ def averaged(points: Sequence[Point], most: int) -> Sequence[Point]:
 
 
 def _mean(points: Sequence[Point]) -> Point:
-    """Return the mean weighted by words, at the last of the points; standard deviations are pooled."""
-    weights = [point.words for point in points] if any(point.words for point in points) else [1.0] * len(points)
+    """Return the mean weighted by tokens, at the last of the points; standard deviations are pooled."""
+    weights = [point.tokens for point in points] if any(point.tokens for point in points) else [1.0] * len(points)
     total = sum(weights)
     mean = sum(weight * point.y for weight, point in zip(weights, points, strict=True)) / total
     last, spread = points[-1], None
     if last.spread is not None:
         squares = [(point.spread or 0.0) ** 2 + (point.y - mean) ** 2 for point in points]
         spread = math.sqrt(sum(weight * square for weight, square in zip(weights, squares, strict=True)) / total)
-    return Point(last.epoch, last.x, mean, sum(point.words for point in points), spread)
+    return Point(last.epoch, last.x, mean, sum(point.tokens for point in points), spread)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class TrainingLog:
 
     @property
     def last(self) -> dict[str, Any]:
-        """The newest value of each field."""
+        """The latest value of each field."""
         found: dict[str, Any] = {}
         for record in self.records:
             found |= record
@@ -105,28 +106,30 @@ class TrainingLog:
         """Return the mean of the reports of each epoch, unless they cover only a small part of it."""
         ends = {point.epoch: point for point in self._points("epoch", "loss", by)}
         means = [_mean(list(group)) for _, group in groupby(reports, key=lambda point: point.epoch)]
-        longest = max((point.words for point in [*means, *ends.values()]), default=0.0)
+        longest = max((point.tokens for point in [*means, *ends.values()]), default=0.0)
         return [
-            mean._replace(x=ends.get(mean.epoch, mean).x) for mean in means if mean.words >= MIN_PART_OF_EPOCH * longest
+            mean._replace(x=ends.get(mean.epoch, mean).x)
+            for mean in means
+            if mean.tokens >= MIN_PART_OF_EPOCH * longest
         ]
 
     def _points(self, event: str, field: str, by: By, spread: str | None = None) -> list[Point]:
-        x_field = "words" if by == "words" else "seconds"
+        x_field = "tokens" if by == "words" else "seconds"
         found, before = [], 0.0
         for record in self.records:
             if record["event"] == event and is_number(record.get(field)):
                 deviation = None if spread is None else float(record[spread]) if is_number(record.get(spread)) else 0.0
-                covered = _words_of(record, before)
+                covered = _tokens_of(record, before)
                 found.append(Point(record["epoch"], float(record[x_field]), float(record[field]), covered, deviation))
             if record["event"] in (event, "epoch"):
-                before = record["words"]
+                before = record["tokens"]
         return found
 
 
-def _words_of(record: dict[str, Any], before: float) -> float:
-    """Return the number of words that a line covers. In logs of old versions, all since the previous line."""
-    words: Any = record.get("loss_words")
-    return float(words if is_number(words) and words >= 0 else max(0, record["words"] - before))
+def _tokens_of(record: dict[str, Any], before: float) -> float:
+    """Return the number of tokens that a line covers; in logs of old versions, all since the previous line."""
+    covered: Any = record.get("loss_tokens")
+    return float(covered if is_number(covered) and covered >= 0 else max(0, record["tokens"] - before))
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
@@ -136,6 +139,8 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
             record = json.loads(line[start:])
         except (ValueError, RecursionError):
             continue
+        if isinstance(record, dict):
+            record = {FORMERLY.get(name, name): value for name, value in record.items()}
         if (
             isinstance(record, dict)
             and record.get("event") in EVENTS

@@ -88,7 +88,7 @@ def _label(value: float) -> str:
 
 def _headline(log: TrainingLog) -> str:
     last = log.last
-    parts = [f"{log.name}: epoch {last['epoch']:.0f}", f"{last['words']:,.0f} words", _duration(last["seconds"])]
+    parts = [f"{log.name}: epoch {last['epoch']:.0f}", f"{last['tokens']:,.0f} words", _duration(last["seconds"])]
     if not log.finished and is_number(last.get("words_per_second")):
         parts.append(f"{last['words_per_second']:,.0f} words/s")
     return ", ".join([*parts, *(["finished"] if log.finished else [])])

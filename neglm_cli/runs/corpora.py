@@ -84,7 +84,7 @@ def find_vocabulary(
     readable: list[str], vocab: str | None, limits: tuple[int, int | None], threads: int, host: Host
 ) -> "tuple[Vocabulary, list[dict[str, Any]]]":
     """Load the named or the default vocabulary; return it with the corpus that it records. If there is none, count the
-    named files. limits: min_count and max_size."""
+    named files. limits: min_count and max_vocab."""
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.count import counting
     from neglm_cli.text.vocabulary import Vocabulary, build, gather_counts

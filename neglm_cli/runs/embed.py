@@ -39,10 +39,10 @@ def check(request: Request) -> None:
     """Raise UsageError if arguments do not fit together."""
     if request.pairs is not None:
         _check_pairs(request)
-    elif "exact" in request.given and not request.resume:
-        raise UsageError("--exact is for a table of pairs: give it with --pairs.")
-    if "exact" in request.given:
-        _check_exact(request)
+    elif "full_batch" in request.given and not request.resume:
+        raise UsageError("--full-batch is for a table of pairs: name one with --pairs.")
+    if "full_batch" in request.given:
+        _check_full_batch(request)
     if request.resume:
         _check_resumed(request)
     if [*request.corpus, request.pairs].count(STANDARD_STREAM) > 1:
@@ -56,28 +56,28 @@ def _check_pairs(request: Request) -> None:
     if request.corpus:
         raise UsageError("train on a corpus or on --pairs: give one of them.")
     if request.vocab is not None:
-        raise UsageError("--vocab is for text: a table of pairs has alphabets of its own.")
+        raise UsageError("--vocab is for text: a table of pairs has its own vocabularies.")
 
 
-def _check_exact(request: Request) -> None:
+def _check_full_batch(request: Request) -> None:
     for name in ("epochs", "lr", "deterministic"):
         if name in request.given:
-            raise UsageError(f"--{name} is for sampled training: --exact goes on to convergence.")
+            raise UsageError(f"--{name} is for sampled training: --full-batch runs to convergence.")
     if request.init_vectors is not None:
-        raise UsageError("--init is for sampled training: --exact finds its own start.")
+        raise UsageError("--init-vectors is for sampled training: leave out --full-batch.")
     if request.resume:
-        raise UsageError("--exact leaves nothing behind to go on with: leave out --resume.")
+        raise UsageError("--full-batch has no checkpoints: leave out --resume.")
     if ranks().size > 1:
-        raise UsageError("--exact is the work of one process: start it without mpirun.")
+        raise UsageError("--full-batch runs in a single process: start it without mpirun.")
 
 
 def _check_resumed(request: Request) -> None:
     if request.init_vectors is not None:
-        raise UsageError("--resume goes on from its own state: leave out --init.")
+        raise UsageError("--resume has its vectors already: leave out --init-vectors.")
     if request.vocab is not None:
-        raise UsageError("--resume has its words already: leave out --vocab.")
+        raise UsageError("--resume has its vocabulary already: leave out --vocab.")
     if request.output in STANDARD_OUTPUT:
-        raise UsageError("--resume needs the name of the output that was being made: give it with --output.")
+        raise UsageError("--resume needs the output of the interrupted run: name it with --output.")
 
 
 def check_files(request: Request) -> None:
@@ -103,7 +103,7 @@ def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatc
             return
         refuse_unfinished(request.output)
         settings = embed_jobs.settings_of(request)
-        if settings.exact:
+        if settings.full_batch:
             note_replacing(request.output, host.note)
             yield FullBatchTraining(embed_jobs.read_pairs(request.pairs or "", settings, host), settings, host)
             return

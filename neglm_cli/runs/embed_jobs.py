@@ -95,7 +95,7 @@ def _initial_vectors(path: str | None, settings: Settings) -> Vectors | None:
 def resumed_job(request: Request, host: Host) -> Job:
     path = request.output + PARTIAL
     if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init")
+        raise nothing_to_resume(request.output, "--init-vectors")
     partial = Vectors.load(path)
     check_same(ranks(), "state", partial.progress, SAME_FILES)
     known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE

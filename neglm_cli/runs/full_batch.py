@@ -1,4 +1,4 @@
-"""Training of vectors without sampling (`embed --exact`): L-BFGS on the whole objective, without checkpoints."""
+"""Training of vectors without sampling (`embed --full-batch`): L-BFGS on the whole objective, without checkpoints."""
 
 import time
 

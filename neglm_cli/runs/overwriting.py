@@ -12,8 +12,8 @@ def refuse_overwriting(
 ) -> None:
     """Raise if an output is an input, or a text that an input was made from, under any name.
 
-    Vocabularies, vectors, models and training states record their texts, which a command may read although they are
-    not named. replaceable: inputs that an output may replace (the state of a resumed run), unlike their texts.
+    Vocabularies, vectors, models and checkpoints record their texts, which a command may read although they are
+    not named. replaceable: inputs that an output may replace (the checkpoint of a resumed run), unlike their texts.
     """
     written = [path for path in outputs if path and path not in STANDARD_OUTPUT]
     named = [path for path in inputs if path]

@@ -32,7 +32,7 @@ class Request:
     corpus: list[str] = field(default_factory=list)  # if empty, the corpus of the vocabulary
     vocab: str | None = None
     min_count: int | None = None  # for a corpus without a vocabulary
-    max_size: int | None = None  # likewise
+    max_vocab: int | None = None  # likewise
     valid: list[str] = field(default_factory=list)
     init_vectors: str | None = None  # file whose vectors initialize the embedding
     cache: bool = True  # keep the encoded text
@@ -43,12 +43,12 @@ class Request:
     @property
     def counted(self) -> dict[str, int | None]:
         """Settings of the vocabulary that is made from the corpus."""
-        return {"min_count": self.min_count, "max_size": self.max_size}
+        return {"min_count": self.min_count, "max_vocab": self.max_vocab}
 
     @property
     def limits(self) -> tuple[int, int | None]:
-        """min_count and max_size."""
-        return self.min_count or 1, self.max_size or (WORDS_OF_1B if self.preset == "1b" else None)
+        """min_count and max_vocab."""
+        return self.min_count or 1, self.max_vocab or (WORDS_OF_1B if self.preset == "1b" else None)
 
 
 def check(request: Request, writes: bool = True) -> None:
@@ -60,11 +60,11 @@ def check(request: Request, writes: bool = True) -> None:
     for name, value in request.counted.items():
         if value is not None and (request.resume or has_vocabulary(request.vocab)):
             option = name.replace("_", "-")
-            raise UsageError(f"--{option} is for a text that is counted here: there is a vocabulary already.")
+            raise UsageError(f"--{option} is for a text whose words are counted: there is a vocabulary already.")
     if [*request.corpus, *request.valid].count(STANDARD_STREAM) > 1:
         raise UsageError("standard input (-) can be read only once.")
     if request.valid and not state_path(request.output) and writes:
-        raise UsageError("--valid keeps the best model in a file: name one with --model.")
+        raise UsageError("--valid keeps the best model in a file: name one with --output.")
 
 
 def _check_settings(request: Request) -> None:
@@ -81,11 +81,11 @@ def _check_settings(request: Request) -> None:
 
 def _check_resumed(request: Request) -> None:
     if request.vocab is not None or request.preset != "ptb":
-        raise UsageError("--resume has its words and options already: leave out --vocab and --preset.")
+        raise UsageError("--resume has its vocabulary and settings already: leave out --vocab and --preset.")
     if not state_path(request.output):
-        raise UsageError("--resume needs the name of the model that was being made: give it with --model.")
+        raise UsageError("--resume needs the output of the interrupted run: name it with --output.")
     if request.init_vectors is not None:
-        raise UsageError("--resume has its vectors already: leave out --init-embeddings.")
+        raise UsageError("--resume has its vectors already: leave out --init-vectors.")
 
 
 def check_files(request: Request, *outputs: str | None) -> None:

@@ -83,7 +83,7 @@ def _initial_vectors(path: str | None, settings: Settings) -> Vectors | None:
 def resumed_job(request: Request, gpu: "Gpu | None", host: Host, resources: ExitStack) -> Job:
     path = request.output + PARTIAL
     if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init-embeddings")
+        raise nothing_to_resume(request.output, "--init-vectors")
     state = LanguageModel.load(path, CHECKPOINT)
     check_same(ranks(), "state", state.checksum, SAME_FILES)
     settings = _resumed_settings(state, request.given)

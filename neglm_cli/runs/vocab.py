@@ -20,7 +20,7 @@ class Request:
 
     corpus: list[str]
     min_count: int
-    max_size: int | None
+    max_vocab: int | None
     threads: int
     memory: int  # bytes
 
@@ -31,7 +31,7 @@ def count(request: Request, host: Host, write: "Callable[[Vocabulary], None]") -
     from neglm_cli.text.count import counting
     from neglm_cli.text.vocabulary import build, gather_counts, load_kernels
 
-    corpus, limits = open_corpus(request.corpus), (request.min_count, request.max_size)
+    corpus, limits = open_corpus(request.corpus), (request.min_count, request.max_vocab)
     check_texts(corpus)
     with (
         host.track("counting words", corpus.size) as tracker,

@@ -12,24 +12,25 @@ NAMED_PRESETS = {"pairs": "with --pairs {}"}  # how --help says a preset's value
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is known of a setting besides its name, type and default."""
+    """Properties of a setting besides its name, type and default."""
 
     help: str
     panel: str = MODEL
     metavar: str = "N"
     least: float | None = None
     most: float | None = None
-    above: float | None = None  # a limit that is not reached
+    above: float | None = None  # an exclusive lower limit
     choices: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of the option, where not only its own
+    formerly: tuple[str, ...] = ()  # names in earlier versions, which options and stored settings may still have
     note: str = ""  # where the default comes from
     shown: str = ""  # the default in words, where it is no single value
-    presets: Mapping[str, Any] = field(default_factory=dict)  # its values there
-    resumable: bool = False  # whether --resume may change it
+    presets: Mapping[str, Any] = field(default_factory=dict)  # values by preset
+    resumable: bool = False  # True if --resume may change it
 
 
 def setting(default: Any, help: str, **declared: Any) -> Any:
-    """A field of a settings dataclass."""
+    """Declare a field of a settings dataclass."""
     return field(default=default, metadata={"declaration": Declaration(help, **declared)})
 
 
@@ -39,7 +40,7 @@ class Setting(Declaration):
 
     name: str = ""
     kind: type = str  # int, float, bool or str
-    optional: bool = False  # whether it may be None
+    optional: bool = False  # True if it may be None
     default: Any = None
 
     @property
@@ -48,7 +49,7 @@ class Setting(Declaration):
 
     @property
     def default_text(self) -> str:
-        """The default as --help shows it, with those of presets."""
+        """The default as --help shows it, with the values of presets."""
         text = self.shown or _plain(self.default) + (f", {self.note}" if self.note else "")
         for preset, value in self.presets.items():
             text += "; " + NAMED_PRESETS.get(preset, f"{preset}: {{}}").format(_plain(value))
@@ -56,7 +57,7 @@ class Setting(Declaration):
 
 
 def declared(settings: type) -> dict[str, Setting]:
-    """The settings of a dataclass, by name."""
+    """Return the settings of a dataclass by name."""
     hints = get_type_hints(settings)
     found = {}
     for each in fields(settings):
@@ -71,8 +72,13 @@ def declared(settings: type) -> dict[str, Setting]:
 
 
 def preset(settings: type, name: str) -> dict[str, Any]:
-    """The values of a preset that differ from the defaults."""
+    """Return the values of a preset that differ from the defaults."""
     return {each.name: each.presets[name] for each in declared(settings).values() if name in each.presets}
+
+
+def former_names(settings: type) -> dict[str, str]:
+    """Return the names that settings had in earlier versions, each with its current name."""
+    return {old: each.name for each in declared(settings).values() for old in each.formerly}
 
 
 def _plain(value: Any) -> str:

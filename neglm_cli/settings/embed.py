@@ -38,11 +38,11 @@ class Settings:
         "What the dot product of two vectors approximates: pmi, the shifted PMI, as in word2vec; or cond, log p(y|x).",
         metavar="NAME", choices=("pmi", "cond"),
     )  # fmt: skip
-    exact: bool = setting(
+    full_batch: bool = setting(
         False,
         "With --pairs: maximize the whole objective, without sampling, to convergence. For tables of up to 25 million "
         "cells.",
-        panel=TRAINING,
+        panel=TRAINING, formerly=("exact",),
     )  # fmt: skip
     seed: int = setting(1, "Seed of all random numbers.", panel=TRAINING, least=0, most=2**63 - 1)
     threads: int = setting(

@@ -30,15 +30,15 @@ class ParameterSpec(NamedTuple):
 
 
 PARAMETERS = (
-    ParameterSpec("embedding", ("V", "D"), "input vector of each word", uniform="init", table="embedding"),
+    ParameterSpec("embedding", ("V", "D"), "input vector of each word", uniform="init_range", table="embedding"),
     ParameterSpec("output", ("V", "H"), "output vector of each word", uniform="init_output", table="output"),
     ParameterSpec("output_bias", ("V",), "bias of each word; 0 for losses without biases", constant="bias_init",
                   table="output"),
     ParameterSpec("lstm.{layer}.w_ih", ("I", "4H"), "input weights of the layer; columns are the gates i, f, g, o",
-                  uniform="init"),
+                  uniform="init_range"),
     ParameterSpec("lstm.{layer}.w_hh", ("H", "4H"), "recurrent weights of the layer, of its previous h",
-                  uniform="init"),
-    ParameterSpec("lstm.{layer}.bias", ("4H",), "biases of the layer's gates", uniform="init"),
+                  uniform="init_range"),
+    ParameterSpec("lstm.{layer}.bias", ("4H",), "biases of the layer's gates", uniform="init_range"),
 )  # fmt: skip
 TABLES = tuple(dict.fromkeys(spec.table for spec in PARAMETERS if spec.table))
 DENSE = tuple(dict.fromkeys(spec.array for spec in PARAMETERS if not spec.table))

@@ -64,12 +64,12 @@ class Settings:
         0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
         note="the paper's", presets={"1b": 0.1},
     )  # fmt: skip
-    init: float = setting(
-        0.1, "Weights and word vectors start uniform in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
-        note="as in Chainer's PTB example",
+    init_range: float = setting(
+        0.1, "Initialize weights and word vectors uniformly in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
+        note="as in Chainer's PTB example", formerly=("init",),
     )  # fmt: skip
     init_output: float = setting(
-        0.0, "The same for the output table.", metavar="X", least=0, most=LARGEST_CONSTANT,
+        0.0, "Initialize the output table uniformly in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
         note="as in Chainer's negative sampling",
     )  # fmt: skip
     epochs: int = setting(

@@ -9,8 +9,8 @@ from neglm_cli.settings.declare import INPUT, setting
 class Settings:
     """The settings of `vocab`."""
 
-    min_count: int = setting(1, "Leave out words that occur fewer than N times.", panel=INPUT, least=1)
-    max_size: int | None = setting(
-        None, "Keep at most N words, the most frequent, including <unk> and <eos>.", panel=INPUT, least=3,
-        shown="no limit",
+    min_count: int = setting(1, "Drop words that occur fewer than N times.", panel=INPUT, least=1)
+    max_vocab: int | None = setting(
+        None, "Keep only the N most frequent words, including <unk> and <eos>.", panel=INPUT, least=3,
+        shown="no limit", formerly=("max_size",),
     )  # fmt: skip

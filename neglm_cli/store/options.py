@@ -1,7 +1,7 @@
 """Rules for the settings and the progress that files keep: which there are, their types and limits."""
 
-from neglm_cli.settings import embed, train_lm
-from neglm_cli.settings.declare import Setting, declared
+from neglm_cli.settings import embed, train_lm, vocab
+from neglm_cli.settings.declare import Setting, declared, former_names
 from neglm_cli.settings.train_lm import MOST_ALPHA
 from neglm_cli.store.rules import (
     MAX_INTEGER,
@@ -43,9 +43,13 @@ ALPHA = Number(0, MOST_ALPHA)
 LOG_Z = _rule(declared(train_lm.Settings)["log_z"])
 LAYERS = _rule(declared(train_lm.Settings)["layers"])
 
-VOCAB = Object({"min_count": Integer(1), "max_size": OrNull(Integer(1))})
+VOCAB = Object(_rules(vocab.Settings), formerly=former_names(vocab.Settings))
 
-TRAIN_LM = _rules(train_lm.Settings) | {"k": K}  # a softmax has no noise words
+TRAIN_LM = Object(
+    _rules(train_lm.Settings) | {"k": K},  # a softmax has no noise words
+    complete=False,
+    formerly=former_names(train_lm.Settings),
+)
 PROGRESS = Object(
     {
         "epoch": Integer(),
@@ -60,5 +64,5 @@ PROGRESS = Object(
     complete=False,
 )
 
-EMBED = _rules(embed.Settings) | {"pairs": Flag()}
+EMBED = Object(_rules(embed.Settings) | {"pairs": Flag()}, complete=False, formerly=former_names(embed.Settings))
 DONE = Object({"done": Integer(), "total": Integer()})

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 MAX_INTEGER = 2**63 - 1
@@ -143,10 +143,11 @@ class Items:
 
 @dataclass(frozen=True)
 class Object:
-    """An object with these names. complete: none may be missing."""
+    """An object with these names. complete: none may be missing. formerly: old names, each with the current one."""
 
     rules: Mapping[str, Rule]
     complete: bool = True
+    formerly: Mapping[str, str] = field(default_factory=dict)
     stored_as: ClassVar[str] = "JSON"
 
     def check(self, value: Any, where: str) -> None:
@@ -159,6 +160,15 @@ class Object:
         missing = [name for name in self.rules if name not in value]
         if missing and self.complete:
             raise SchemaError(f"`{where}` lacks `{missing[0]}`")
+
+    def with_current_names(self, value: Any) -> Any:
+        """Rename the fields of an older file. If both an old and its new name occur, `check` refuses the old one."""
+        if type(value) is not dict:
+            return value
+        return {
+            name if self.formerly.get(name, name) in value else self.formerly.get(name, name): item
+            for name, item in value.items()
+        }
 
 
 def _is_unicode(text: str) -> bool:

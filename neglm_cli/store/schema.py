@@ -127,7 +127,7 @@ CHECKPOINT_TENSORS = (
     Tensor(CELL_STATE, "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
 )
 MODEL_FIELDS = (
-    Field("arguments", Object(options.TRAIN_LM, complete=False),
+    Field("arguments", options.TRAIN_LM,
           "object with the options of the training, as in neglm-train-lm(1); all are optional, and must agree with "
           "other fields and with the shapes of tensors"),
     CORPUS,
@@ -161,7 +161,7 @@ KINDS = {
             Tensor("counts", "int64", ("V",), "how often each word occurs; that of `<unk>` is 1 if it would be 0"),
         ),
         (
-            Field("arguments", options.VOCAB, "object with `min_count` and `max_size` (null: no limit)"),
+            Field("arguments", options.VOCAB, "object with `min_count` and `max_vocab` (null: no limit)"),
             CORPUS,
             Field("lines", Integer(), "lines of the corpus"),
             Field("tokens", Integer(), "words of the corpus, without ends of line"),
@@ -206,7 +206,7 @@ KINDS = {
         (
             Field(
                 "arguments",
-                Object(options.EMBED, complete=False),
+                options.EMBED,
                 "object with all options of the training; empty for imported vectors",
             ),
             CORPUS,
@@ -225,8 +225,8 @@ KINDS = {
             Field(
                 "progress",
                 options.DONE,
-                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --exact; both "
-                "0 for imported vectors",
+                "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --full-batch; "
+                "both 0 for imported vectors",
             ),
         ),
         (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
-from neglm_cli.store.rules import SchemaError, quoted
+from neglm_cli.store.rules import Object, SchemaError, quoted
 from neglm_cli.store.schema import COMMON_FIELDS, EXPRESSION, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
 from neglm_cli.store.wordlists import check_words, exact_sum, find_word
 
@@ -68,6 +68,8 @@ def _parse(metadata: Mapping[str, Any], field: Field) -> Any:
             value = parse_json(text)
         except ValueError as error:
             raise SchemaError(f"`{field.name}` is not JSON") from error
+    if isinstance(field.rule, Object):
+        value = field.rule.with_current_names(value)
     field.rule.check(value, field.name)
     return value
 

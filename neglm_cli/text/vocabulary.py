@@ -28,7 +28,7 @@ class Vocabulary(WordIndex):
     """V words by descending count, then by bytes; a word's position is its id."""
 
     min_count: int
-    max_size: int | None
+    max_vocab: int | None
     lines: int
     tokens: int  # words in the text, without line ends
     distinct_words: int
@@ -45,7 +45,7 @@ class Vocabulary(WordIndex):
     def save(self, path: str) -> str:
         """Write the vocabulary and return the file's checksum."""
         fields = {name: getattr(self, name) for name in COUNT_FIELDS} | {
-            "arguments": {"min_count": self.min_count, "max_size": self.max_size},
+            "arguments": {"min_count": self.min_count, "max_vocab": self.max_vocab},
             "corpus": [file | {"path": path_relative_to(path, file["path"])} for file in self.files],
         }
         tensors = {"words": self.words, "offsets": self.offsets, "counts": self.counts}
@@ -71,7 +71,7 @@ class Vocabulary(WordIndex):
         if self.oov_words:
             raise NeglmError(
                 f"{name} was cut ({count_of(self.oov_words, 'word')} left out), so merging it would not be exact: "
-                "make it again without --min-count and --max-size, and give those to --merge"
+                "make it again without --min-count and --max-vocab, and give those to --merge"
             )
         counts = self.counts.copy()
         counts[self.id(UNKNOWN)] = self.unk_tokens
@@ -79,7 +79,7 @@ class Vocabulary(WordIndex):
         return Counts(self.offsets, counts, padded(self.words.data), False, self.lines, self.tokens, self.files)
 
 
-def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+def build(counts: Counts, min_count: int = 1, max_vocab: int | None = None) -> Vocabulary:
     """Select and sort the words. Cut words count as `<unk>`; `<unk>` and `<eos>` are always kept."""
     unknown, end_of_line = (find_word(word, counts.word_bytes, counts.offsets) for word in (UNKNOWN, END_OF_LINE))
     totals = np.array(counts.counts)
@@ -89,7 +89,7 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
 
     ordinary = np.ones(len(totals), bool)
     ordinary[[unknown, end_of_line]] = False
-    entries = _select(counts, totals, ordinary, min_count, max_size)
+    entries = _select(counts, totals, ordinary, min_count, max_vocab)
     if len(entries) == ALWAYS_KEPT and ordinary.any():
         raise NeglmError(
             f"--min-count {min_count} leaves no words: the most frequent one occurs "
@@ -105,27 +105,27 @@ def build(counts: Counts, min_count: int = 1, max_size: int | None = None) -> Vo
     words = np.empty(int(lengths.sum()), np.uint8)
     gather_words(order, counts.offsets, counts.word_bytes, offsets, words)
     return Vocabulary(
-        words, offsets, totals[order], min_count, max_size, counts.lines, counts.tokens, distinct_words,
+        words, offsets, totals[order], min_count, max_vocab, counts.lines, counts.tokens, distinct_words,
         oov_words, oov_tokens, unk_tokens, counts.files,
     )  # fmt: skip
 
 
 def _select(
-    counts: Counts, totals: np.ndarray, ordinary: np.ndarray, min_count: int, max_size: int | None
+    counts: Counts, totals: np.ndarray, ordinary: np.ndarray, min_count: int, max_vocab: int | None
 ) -> np.ndarray:
     """Return the entries to keep, sorted by their words' bytes. ordinary: bool, False for `<unk>` and `<eos>`."""
     entries = np.flatnonzero((totals >= min_count) | ~ordinary)
     if not counts.is_sorted:
         entries = sort_by_bytes(entries, counts.offsets, counts.word_bytes)
-    if max_size is not None and len(entries) > max_size:
+    if max_vocab is not None and len(entries) > max_vocab:
         ranked = entries[_sort_by_count(totals[entries])]
         keep = ~ordinary
-        keep[ranked[ordinary[ranked]][: max_size - ALWAYS_KEPT]] = True
+        keep[ranked[ordinary[ranked]][: max_vocab - ALWAYS_KEPT]] = True
         entries = entries[keep[entries]]
     return entries
 
 
-def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: Ranks) -> Counts:
+def gather_counts(counts: Counts, min_count: int, max_vocab: int | None, ranks: Ranks) -> Counts:
     """Gather the counts of the words that a vocabulary may contain on rank 0, which builds it. Of the other words, only
     totals are sent. (Each rank's most frequent word is always sent: `build` may have to report its count.)"""
     if ranks.size == 1:
@@ -135,7 +135,7 @@ def gather_counts(counts: Counts, min_count: int, max_size: int | None, ranks: R
         if (entry := find_word(word, counts.word_bytes, counts.offsets)) >= 0:
             ordinary[entry] = False
     keep = ~ordinary
-    keep[_select(counts, counts.counts, ordinary, min_count, max_size)] = True
+    keep[_select(counts, counts.counts, ordinary, min_count, max_vocab)] = True
     if ordinary.any():
         keep[np.argmax(np.where(ordinary, counts.counts, -1))] = True
     entries = np.flatnonzero(keep)

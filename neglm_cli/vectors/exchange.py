@@ -62,7 +62,7 @@ def _check_distinct(words: WordIndex, changed: WordIndex) -> None:
         if first.setdefault(written, word) != word:
             raise NeglmError(
                 f"the words `{displayed(first[written])}` and `{displayed(word)}` would both be written as "
-                f"`{displayed(written)}`, because this format cannot represent whitespace; choose another with --form"
+                f"`{displayed(written)}`, because this format cannot represent whitespace; choose another with --format"
             )
 
 
@@ -103,7 +103,7 @@ def read(
         if found is ImportForm.NPY:
             return two_files.read_npy(source, words or _words_next_to(path)), found
         if words is not None:
-            raise NeglmError(f"{source.name} has the format `{found}`, which includes its words: leave out --words")
+            raise NeglmError(f"{source.name} has the format `{found}`, which includes its words: leave out --word-list")
         return (word2vec.read_text if found is ImportForm.TEXT else word2vec.read_binary)(source), found
 
 
@@ -146,5 +146,5 @@ def _words_next_to(path: str) -> str:
     found = companion_file(path, WORDS_ENDING)
     if path == STANDARD_STREAM or not os.path.exists(found):
         expected = "" if path == STANDARD_STREAM else f", and {shown(found)} does not exist"
-        raise NeglmError(f"an .npy file contains no words{expected}: name a word list with --words")
+        raise NeglmError(f"an .npy file contains no words{expected}: name a word list with --word-list")
     return found

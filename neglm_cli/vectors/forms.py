@@ -9,7 +9,7 @@ METADATA_ENDING = ".metadata.tsv"
 
 
 class Form(StrEnum):
-    """A value of --form."""
+    """A value of --format."""
 
     TEXT = "text"
     BINARY = "binary"

@@ -36,7 +36,7 @@ def tsne(units: np.ndarray, seed: int) -> np.ndarray:
     try:
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise NeglmError("--method tsne needs scikit-learn: pip install scikit-learn, or use pca") from error
+        raise NeglmError("--projection tsne needs scikit-learn: pip install scikit-learn, or use pca") from error
     start = pca(units).points
     if len(units) < 3:  # too few neighbors for t-SNE
         return start

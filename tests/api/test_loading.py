@@ -178,8 +178,8 @@ def test_a_training_that_starts_from_vectors(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     neglm("embed", "corpus.txt", "--size", "9", "--no-cache", "--min-count", "3")
     vectors = load_vectors()
-    small = ("--hidden", "9", "--k", "2", "--batch", "3", "--bptt", "6", "--no-cache", "--model", "new.safetensors")
-    rest = ("--epochs", "1", "--lr", "1e-12", "--init-embeddings", "vectors.safetensors")
+    small = ("--hidden", "9", "--k", "2", "--batch", "3", "--bptt", "6", "--no-cache", "--output", "new.safetensors")
+    rest = ("--epochs", "1", "--lr", "1e-12", "--init-vectors", "vectors.safetensors")
     result = neglm("train-lm", "corpus.txt", *small, *rest)
     assert f"{len(vectors.words)} of ".encode() in result.stderr
     started = neglm_cli.load("new.safetensors")

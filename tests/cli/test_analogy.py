@@ -52,20 +52,20 @@ def test_arguments_that_cannot_be_answered(neglm: Neglm, vectors: None) -> None:
     asked = ["man", "king", "Woman", "man", "king", "woman"]
     result = neglm("analogy", *asked, "--quiet", code=1)
     assert result.stdout == b"\n" + ADD
-    assert one_sentence(result.stderr).startswith("neglm: `Woman` is not among the 5 words")
+    assert one_sentence(result.stderr).startswith("neglm: `Woman` is not in the vocabulary")
     objects = [json.loads(line) for line in neglm("analogy", *asked, "--json", code=1).stdout.splitlines()]
     assert [sorted(each) for each in objects] == [["error", "query"], ["answers", "method", "query"]]
 
 
 def test_lines_of_standard_input(neglm: Neglm, vectors: None) -> None:
     lines = b"man king woman\nman king\nman king Woman\nman king woman\n"
-    result = neglm("analogy", stdin=lines)
+    result = neglm("analogy", stdin=lines, code=1)
     assert result.stdout == ADD + b"\n\n" + ADD
     assert result.stderr.decode().splitlines()[-2:] == [
         "neglm: analogy needs three words; got 2",
-        "neglm: `Woman` is not among the 5 words of vectors.safetensors, but `woman` is",
+        "neglm: `Woman` is not in the vocabulary of vectors.safetensors, but `woman` is",
     ]
-    objects = [json.loads(line) for line in neglm("analogy", "--json", stdin=lines).stdout.splitlines()]
+    objects = [json.loads(line) for line in neglm("analogy", "--json", stdin=lines, code=1).stdout.splitlines()]
     assert ["error" in each for each in objects] == [False, True, True, False]
     assert objects[1] == {"query": "man king", "error": "analogy needs three words; got 2"}
 

@@ -35,7 +35,7 @@ def test_lists_copies_with_their_sizes(neglm: Neglm, cached: Path) -> None:
 
 def test_json(neglm: Neglm, cached: Path) -> None:
     found = json.loads(neglm("cache", "--json", NEGLM_CACHE="cache").stdout)
-    assert (found["directory"], found["limit"]) == ("cache", 20 << 30)
+    assert (found["directory"], found["limit_bytes"]) == ("cache", 20 << 30)
     assert [copy["corpus"] for copy in found["copies"]] == [["b.txt"], ["a.txt"]]
     assert found["bytes"] == sum(copy["bytes"] for copy in found["copies"])
     assert {copy["file"] for copy in found["copies"]} == {path.name for path in cached.iterdir()}

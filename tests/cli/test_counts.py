@@ -29,10 +29,10 @@ def test_one_is_singular(neglm: Neglm) -> None:
     for arguments in (
         ("vocab", "one.txt", "--min-count", "2"),
         ("embed", "--size", "1", "--min-count", "1", *TRAINED),
-        ("export", "-o", "vectors.txt", "--top", "1"),
+        ("export", "-o", "vectors.txt", "--max-vocab", "1"),
         ("import", "vectors.txt", "-o", "one.safetensors"),
         ("eval", "--similarity", "known.tsv", "--analogy", "known.txt"),
-        ("plot", "vectors.safetensors", "--words", "1"),
+        ("plot", "vectors.safetensors", "--max-vocab", "1"),
         ("embed", "--pairs", "pair.tsv", "--size", "1", *TRAINED, "-o", "pairs.safetensors"),
         ("pmi", "pairs.safetensors"),
         ("plot", "--pmi", "pairs.safetensors"),
@@ -51,8 +51,8 @@ def test_one_is_singular(neglm: Neglm) -> None:
 def test_entries_of_a_vocabulary_and_words_of_a_text_are_told_apart(neglm: Neglm) -> None:
     Path("one.txt").write_bytes(b"a b c\n")
     first, *rows = neglm("vocab", "one.txt").stdout.decode().splitlines()
-    assert first == "vocab.safetensors: 5 entries, with <unk> and <eos>"
-    assert rows[1:3] == ["  words           3", "  distinct words  3"]
+    assert first == "vocab.safetensors: 5 entries, including <unk> and <eos>"
+    assert rows[1:3] == ["  tokens          3", "  distinct words  3"]
 
 
 def test_embed_says_what_it_leaves_out_of_a_vocabulary(neglm: Neglm) -> None:

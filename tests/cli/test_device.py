@@ -1,6 +1,5 @@
 """`--device` on the command line, with Numba's simulator as the GPU."""
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from neglm_cli.cli.manual import parameters
 from neglm_cli.lm.devices import is_device
 from neglm_cli.lm.model import LanguageModel
 from tests.cli.test_train_lm import sentence
-from tests.conftest import SIMULATOR, Neglm
+from tests.conftest import SIMULATOR, Neglm, only_text
 
 TINY = (
     "--hidden", "3", "--layers", "1", "--k", "2", "--batch", "2", "--bptt", "2", "--no-cache", "--threads", "1",
@@ -75,8 +74,8 @@ def test_help_promises_the_same_bytes_on_the_cpu_only() -> None:
 
 def test_auto_takes_no_simulator(neglm: Neglm, corpus: Path) -> None:
     """The model is the same with and without a GPU."""
-    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "one", **SIMULATED)
-    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--model", "two", "--device", "cpu")
+    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--output", "one", **SIMULATED)
+    neglm("train-lm", "corpus.txt", *TINY, "--epochs", "1", "--output", "two", "--device", "cpu")
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
@@ -93,27 +92,27 @@ def simulated(*arguments: str) -> subprocess.Popen[bytes]:
 def test_trained_on_both(neglm: Neglm, corpus: Path) -> None:
     """A run killed on the GPU and resumed on the CPU ends like one on the CPU alone; both give the same scores."""
     options = ("corpus.txt", *TINY, "--epochs", "3")
-    neglm("train-lm", *options, "--model", "cpu", "--device", "cpu")
+    neglm("train-lm", *options, "--output", "cpu", "--device", "cpu")
     state = Path("both.partial")
-    with simulated("train-lm", *options, "--model", "both", "--device", "cuda", "--checkpoint", "0") as begun:
+    with simulated("train-lm", *options, "--output", "both", "--device", "cuda", "--checkpoint", "0") as begun:
         while begun.poll() is None and not state.exists():
             time.sleep(0.01)
         begun.kill()
         assert begun.stderr
         assert b"using Numba's simulator (cuda:0)" in begun.stderr.read()
-    neglm("train-lm", "--resume", "--model", "both", "--device", "cpu", "--no-cache")
+    neglm("train-lm", "--resume", "--output", "both", "--device", "cpu", "--no-cache")
     both, alone = LanguageModel.load("both"), LanguageModel.load("cpu")
     for name, tensor in alone.tensors.items():
         np.testing.assert_allclose(both.tensors[name], tensor, rtol=1e-4, atol=1e-5, err_msg=name)
     evaluate = ("eval", "cpu", "--test", "corpus.txt", "--json", "--device")
-    on_cpu = json.loads(neglm(*evaluate, "cpu").stdout)
+    on_cpu = only_text(neglm(*evaluate, "cpu").stdout)
     output, errors = simulated(*evaluate, "cuda").communicate()
-    assert json.loads(output)["perplexity"] == pytest.approx(on_cpu["perplexity"], rel=1e-5), errors
+    assert only_text(output)["perplexity"] == pytest.approx(on_cpu["perplexity"], rel=1e-5), errors
     for command in (
-        ("score", "cpu", "corpus.txt"), ("generate", "cpu", "--temperature", "0", "--words", "3"),
+        ("score", "cpu", "corpus.txt"), ("generate", "cpu", "--temperature", "0", "--max-words", "3"),
         ("next", "cpu", "--after", "a b"),
     ):  # fmt: skip
-        on_cpu = neglm(*command, "--device", "cpu").stdout
+        expected = neglm(*command, "--device", "cpu").stdout
         output, errors = simulated(*command, "--device", "cuda").communicate()
-        assert output == on_cpu, errors
+        assert output == expected, errors
         assert b"using Numba's simulator (cuda:0)" in errors

@@ -54,8 +54,8 @@ def test_what_there_is_and_that_it_works(neglm: Neglm, tmp_path: Path) -> None:
         "ok       softmax: loss ",
     ):
         assert expected in report
-    assert "cache           ~/cache/deep can be written" in report
-    assert report.splitlines()[-1] == "verdict: neglm works on the processor"
+    assert "cache           ~/cache/deep is writable" in report
+    assert report.splitlines()[-1] == "verdict: neglm works on the CPU"
     assert str(tmp_path) not in report
     for name in (socket.gethostname(), getpass.getuser(), "somebody"):
         assert name not in report.replace("neglm", "").split()
@@ -70,12 +70,10 @@ def _kernels() -> str:
 def test_json(here: Callable[..., str]) -> None:
     report = json.loads(here("--quick", "--device", "cpu", "--json"))
     rows = {row["name"]: row for row in report["machine"]}
-    assert {"Python", "Numba", "processor", "BLAS", "memory", "cache", "MPI", "plots", "cuBLAS", "GPU"} == set(rows)
+    assert {"Python", "Numba", "CPU", "BLAS", "memory", "cache", "MPI", "plots", "cuBLAS", "GPU"} == set(rows)
     assert rows["Python"]["state"] == OK
     assert rows["GPU"]["what"] == "not looked for: --device cpu"
-    assert report["checks"] == [
-        {"device": "processor", "name": "all", "good": True, "errors": {"loss": 1e-8}, "failure": ""}
-    ]
+    assert report["checks"] == [{"device": "CPU", "name": "all", "good": True, "errors": {"loss": 1e-8}, "failure": ""}]
     assert report["good"] is True
     assert report["rates"] == {}
 
@@ -83,12 +81,12 @@ def test_json(here: Callable[..., str]) -> None:
 def test_speed_is_measured(here: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_run, "MINIBATCHES", 1)
     report = json.loads(here("--device", "cpu", "--json"))
-    rate = report["rates"]["processor"]
+    rate = report["rates"]["CPU"]
     assert rate["words_per_second"] > 10
     flop_per_word = 6 * (2 * 600 * 1200 + 101 * 300)
     assert rate["training_flops"] == pytest.approx(rate["words_per_second"] * flop_per_word, rel=0.05)
     assert rate["share"] == pytest.approx(rate["training_flops"] / rate["product_flops"]["NumPy"], rel=0.01)
-    assert report["verdict"] == f"neglm works on the processor: {rate['words_per_second']:,} words/s on the processor"
+    assert report["verdict"] == f"neglm works on the CPU: {rate['words_per_second']:,} words/s on the CPU"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_what_does_not_work(here: Callable[..., str], monkeypatch: pytest.Monkey
     report = here("--quick", "--device", "cpu", code=1)
     assert "  ok       fine\n" in report
     assert "  broken   sums: " in report
-    assert report.splitlines()[-1] == "verdict: something does not work: sums; please report it with this text"
+    assert report.splitlines()[-1] == "verdict: failed: sums; please report it with this text"
     assert json.loads(here("--quick", "--device", "cpu", "--json", code=1))["good"] is False
 
 
@@ -108,7 +106,7 @@ def test_a_cache_that_cannot_be_written(here: Callable[..., str], monkeypatch: p
     monkeypatch.setenv("NEGLM_CACHE", "/dev/null/cache")
     report = here("--quick", "--device", "cpu", code=1)
     assert "broken   cache           /dev/null/cache cannot be written" in report
-    assert "something does not work: cache;" in report
+    assert "failed: cache;" in report
 
 
 def test_a_gpu_that_is_asked_for_must_be_there(neglm: Neglm) -> None:
@@ -126,7 +124,7 @@ def test_the_simulator_is_no_gpu(neglm: Neglm) -> None:
     result = neglm("doctor", "--device", "cuda", code=1, NUMBA_ENABLE_CUDASIM="1")
     using, sentence = result.stderr.decode().splitlines()
     assert using == "using Numba's simulator (cuda:0)"
-    assert sentence == "neglm: Numba's simulator would take days to be examined: unset NUMBA_ENABLE_CUDASIM"
+    assert sentence == "neglm: Numba's CUDA simulator would take days: unset NUMBA_ENABLE_CUDASIM"
 
 
 class Gpu:
@@ -152,10 +150,10 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", gpu_checks)
     monkeypatch.setattr("neglm_cli.lm.cuda.rates.rates", gpu_rates)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.describe_plans", lambda *_: "one after the other")
-    monkeypatch.setattr(doctor_run, "processor_rates", lambda task: RATE)
+    monkeypatch.setattr(doctor_run, "cpu_rates", lambda task: RATE)
     report = here(code=1)
     for expected in (
-        "ok       GPU             A GPU, capability 9.0, 132 processors, 70.0 GB free of 80.0 GB, driver ",
+        "ok       GPU             A GPU, capability 9.0, 132 multiprocessors, 70.0 GB free of 80.0 GB, driver ",
         "  ok       products: product 1e-07",
         "  broken   steps: product 1e-03",
         "training                 150,000 words/s",
@@ -166,7 +164,7 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
         assert expected in report
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", lambda *_: iter([Check("products")]))
     assert here().splitlines()[-1] == (
-        "verdict: neglm works on the processor and the GPU: 11,000 words/s on the processor, 150,000 words/s on the GPU"
+        "verdict: neglm works on the CPU and the GPU: 11,000 words/s on the CPU, 150,000 words/s on the GPU"
     )
 
 
@@ -175,7 +173,7 @@ def test_a_gpu_that_cannot_be_measured(here: Callable[..., str], monkeypatch: py
     monkeypatch.setattr(doctor, "find_gpu", lambda device: Gpu())
     monkeypatch.setattr(doctor_run, "examinable", lambda gpu: gpu)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", lambda *_: iter([Check("products")]))
-    monkeypatch.setattr(doctor_run, "processor_rates", lambda task: RATE)
+    monkeypatch.setattr(doctor_run, "cpu_rates", lambda task: RATE)
     report = here(code=1)
     assert "  ok       products\n" in report
     assert "  broken   speed: AttributeError: 'Gpu' object has no attribute " in report

@@ -63,8 +63,8 @@ def test_the_two_lines(neglm: Neglm, corpus: Path) -> None:
     assert (vectors.objective, vectors.k, vectors.noise_alpha) == ("pmi", 5, 0.75)
     assert vectors.arguments == {
         "size": 10, "window": 5, "k": 5, "sample": 1e-3, "noise_alpha": 0.75, "min_count": 5, "epochs": 5, "lr": 0.025,
-        "objective": "pmi", "exact": False, "seed": 1, "threads": len(os.sched_getaffinity(0)), "deterministic": False,
-        "pairs": False,
+        "objective": "pmi", "full_batch": False, "seed": 1, "threads": len(os.sched_getaffinity(0)),
+        "deterministic": False, "pairs": False,
     }  # fmt: skip
     assert vectors.progress["done"] == vectors.progress["total"] == 5 * (5000 + corpus.read_bytes().count(b"\n"))
     assert vectors.files[0]["path"] == "corpus.txt"
@@ -108,7 +108,7 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     neglm("embed", "corpus.txt", *SMALL, "-o", "first")
     Path("more.txt").write_bytes(corpus.read_bytes() + b"new words here\n" * 10)
     nothing = (*SMALL, "--epochs", "1", "--lr", "1e-12", "--sample", "0")
-    result = neglm("embed", "more.txt", *nothing, "--init", "first", "-o", "second")
+    result = neglm("embed", "more.txt", *nothing, "--init-vectors", "first", "-o", "second")
     first, second = Vectors.load("first"), Vectors.load("second")
     assert f"{len(first.words)} of {len(first.words) + 3} words start from first".encode() in result.stderr
     for word in first.words:
@@ -117,9 +117,11 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
         np.testing.assert_allclose(second.context_vectors[other], first.context_vectors[one], atol=1e-6)
     assert abs(second.vectors[second.words.id(b"new")]).max() <= 0.05
     neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
-    message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init", "small", code=1).stderr)
+    message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init-vectors", "small", code=1).stderr)
     assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
-    assert message == sentence(neglm("embed", "none.txt", *SMALL, "--init", "small", code=1).stderr)  # checked first
+    assert message == sentence(
+        neglm("embed", "none.txt", *SMALL, "--init-vectors", "small", code=1).stderr
+    )  # checked first
 
 
 CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # the second time, when one exists already
@@ -217,7 +219,7 @@ def test_pairs(neglm: Neglm, workplace: Path) -> None:
     Path("pairs.tsv").write_bytes(text)
     same = ("--size", "4", "--threads", "1", "--epochs", "20")
     found = summary(neglm, "--pairs", "pairs.tsv", *same, "-o", "file")
-    assert found["trained_on"] == 20 * 601
+    assert found["pairs"] == 20 * 601
     vectors = Vectors.load("file")
     assert list(vectors.words) == [b"new york", b"paris", b"rome"]
     assert list(vectors.contexts) == [b"city", b"france", b"italy"]
@@ -235,9 +237,9 @@ def test_exact_pairs(neglm: Neglm, workplace: Path, objective: str) -> None:
     table = np.array([[40, 10, 2], [5, 30, 5], [1, 2, 50]])
     lines = [f"x{i}\ty{j}\t{table[i, j]}\n" for i, j in np.ndindex(3, 3)]
     Path("pairs.tsv").write_text("".join(lines))
-    options = ("--pairs", "pairs.tsv", "--exact", "--size", "3", "--k", "2", "--objective", objective)
+    options = ("--pairs", "pairs.tsv", "--full-batch", "--size", "3", "--k", "2", "--objective", objective)
     found = summary(neglm, *options)
-    assert found["divergence"] == pytest.approx(0, abs=1e-6)
+    assert found["kl_divergence"] == pytest.approx(0, abs=1e-6)
     first = Path("vectors.safetensors").read_bytes()
     neglm("embed", *options)
     assert Path("vectors.safetensors").read_bytes() == first
@@ -271,10 +273,10 @@ def test_pmi_of_a_text(neglm: Neglm, workplace: Path) -> None:
     )
     found = json.loads(neglm("pmi", "--json", "--no-svd").stdout)
     assert found["pairs"] > 100_000
-    assert 0 < found["model"]["divergence"] < found["independence"]["divergence"]
-    assert found["model"]["kept"] > 0.5
+    assert 0 < found["vectors"]["kl_divergence"] < found["independence"]["kl_divergence"]
+    assert found["vectors"]["kept"] > 0.5
     named = json.loads(neglm("pmi", "vectors.safetensors", "corpus.txt", "--json", "--no-svd").stdout)
-    assert named["model"] == found["model"]
+    assert named["vectors"] == found["vectors"]
 
 
 # --- bad input ----------------------------------------------------------------------------------------
@@ -301,8 +303,8 @@ def test_alpha_has_two_meanings(neglm: Neglm, corpus: Path) -> None:
     [
         ("--size", "0"), ("--window", "0"), ("--k", "0"), ("--lr", "0"), ("--lr", "nan"), ("--lr", "-1"),
         ("--sample", "-1"), ("--sample", "inf"), ("--noise-alpha", "-1"), ("--epochs", "0"), ("--min-count", "0"),
-        ("--threads", "0"), ("--objective", "other"), ("--exact",), ("--pairs", "p", "--window", "3"),
-        ("--pairs", "p", "--vocab", "v"), ("--resume", "--init", "f"),
+        ("--threads", "0"), ("--objective", "other"), ("--full-batch",), ("--pairs", "p", "--window", "3"),
+        ("--pairs", "p", "--vocab", "v"), ("--resume", "--init-vectors", "f"),
     ],
 )  # fmt: skip
 def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: tuple[str, ...]) -> None:
@@ -396,7 +398,7 @@ def test_resume_of_what_is_no_state(neglm: Neglm, corpus: Path) -> None:
     assert message == (
         "neglm: vectors.safetensors.partial is not the state of a training: start again without --resume"
     )
-    for arguments in (("--resume", "--vocab", "v"), ("--resume", "--exact"), ("--resume", "-o", "-")):
+    for arguments in (("--resume", "--vocab", "v"), ("--resume", "--full-batch"), ("--resume", "-o", "-")):
         neglm("embed", *arguments, code=2)
 
 
@@ -412,7 +414,7 @@ def test_pmi_of_vectors_with_other_contexts(neglm: Neglm, corpus: Path) -> None:
         found = json.loads(neglm("pmi", "other.safetensors", "--json", "--no-svd").stdout)
         if len(order) == len(vectors.words):
             assert found["pairs"] == whole["pairs"]
-            assert found["model"]["score"] == pytest.approx(whole["model"]["score"], rel=1e-6)
+            assert found["vectors"]["log_likelihood"] == pytest.approx(whole["vectors"]["log_likelihood"], rel=1e-6)
         else:
             assert 0 < found["pairs"] < whole["pairs"]
     Path("one.txt").write_bytes(b"w1\n")

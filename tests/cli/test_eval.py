@@ -26,14 +26,15 @@ def test_similarity_by_hand(neglm: Neglm, sets: None) -> None:
     report = json.loads(neglm("eval", "--similarity", "pairs", "--json").stdout)
     cosines = [3 / 10**0.5, 3 / 11**0.5, 1, 0]
     assert report == {
-        "vectors": "vectors.safetensors",
-        "words": 5,
+        "model": "vectors.safetensors",
+        "vocabulary": 5,
+        "test": [],
         "similarity": [
             {
                 "file": "pairs",
                 "pairs": 4,
                 "used": 3,
-                "skipped": 1,
+                "oov": 1,
                 "spearman": 1.0,
                 "pearson": pytest.approx(np.corrcoef(cosines[:3], [8, 3, 9])[0, 1], abs=1e-5),
                 "spearman_all": 1.0,
@@ -47,7 +48,7 @@ def test_similarity_by_hand(neglm: Neglm, sets: None) -> None:
 def test_similarity_as_text(neglm: Neglm, sets: None) -> None:
     lines = neglm("eval", "--similarity", "pairs").stdout.decode().splitlines()
     assert lines[0] == "vectors.safetensors: 5 words"
-    assert lines[2] == "pairs: 4 pairs, 3 used, 1 skipped because a word is unknown"
+    assert lines[2] == "pairs: 4 pairs, 3 used, 1 skipped (OOV)"
     assert lines[4].split() == ["Spearman", "1.0000", "1.0000"]
     assert lines[5].split()[0] == "Pearson"
 
@@ -55,9 +56,9 @@ def test_similarity_as_text(neglm: Neglm, sets: None) -> None:
 def test_analogies_by_hand(neglm: Neglm, sets: None) -> None:
     (result,) = json.loads(neglm("eval", "--analogy", "questions", "--json").stdout)["analogy"]
     half = {"correct": 1, "accuracy": 1.0, "accuracy_all": 0.5}
-    family = {"questions": 2, "used": 1, "skipped": 1, "add": half, "mul": half}
+    family = {"questions": 2, "used": 1, "oov": 1, "add": half, "mul": half}
     wrong = {"correct": 1, "accuracy": 0.5, "accuracy_all": 0.5}
-    gram = {"questions": 2, "used": 2, "skipped": 0, "add": wrong, "mul": wrong}
+    gram = {"questions": 2, "used": 2, "oov": 0, "add": wrong, "mul": wrong}
     all_ = {"correct": 2, "accuracy": pytest.approx(2 / 3, abs=1e-6), "accuracy_all": 0.5}
     assert result == {
         "file": "questions",
@@ -67,15 +68,15 @@ def test_analogies_by_hand(neglm: Neglm, sets: None) -> None:
         ],
         "semantic": family,
         "syntactic": gram,
-        "total": {"questions": 4, "used": 3, "skipped": 1, "add": all_, "mul": all_},
+        "total": {"questions": 4, "used": 3, "oov": 1, "add": all_, "mul": all_},
     }
 
 
 def test_analogies_as_text(neglm: Neglm, sets: None) -> None:
     output = neglm("eval", "--analogy", "questions").stdout.decode()
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.startswith("  ") and line.split()}
-    assert "questions: 4 questions, 3 used, 1 skipped because a word is unknown" in output
-    assert rows["used"] == ["skipped", "3CosAdd", "3CosMul", "3CosAdd", "3CosMul"]
+    assert "questions: 4 questions, 3 used, 1 skipped (OOV)" in output
+    assert rows["used"] == ["OOV", "3CosAdd", "3CosMul", "3CosAdd", "3CosMul"]
     assert rows["family"] == ["1", "1", "100.00%", "100.00%", "50.00%", "50.00%"]
     assert rows["semantic"] == rows["family"]
     assert rows["syntactic"] == rows["gram1"] == ["2", "0", "50.00%", "50.00%", "50.00%", "50.00%"]
@@ -87,18 +88,18 @@ def test_analogies_as_text(neglm: Neglm, sets: None) -> None:
 
 def test_case(neglm: Neglm, sets: None) -> None:
     stderr = neglm("eval", "--analogy", "questions").stderr.decode().splitlines()[-1]
-    assert stderr == "questions: 1 of 4 are skipped because of upper case, which --fold-case mends"
+    assert stderr == "questions: 1 of 4 are OOV because of upper case: use --fold-case"
     result = neglm("eval", "--analogy", "questions", "--fold-case", "--json")
     assert b"fold-case" not in result.stderr
     family = json.loads(result.stdout)["analogy"][0]["semantic"]
-    assert (family["used"], family["skipped"], family["add"]["correct"]) == (2, 0, 2)
+    assert (family["used"], family["oov"], family["add"]["correct"]) == (2, 0, 2)
 
 
-def test_restrict(neglm: Neglm, sets: None) -> None:
+def test_max_vocab(neglm: Neglm, sets: None) -> None:
     report = json.loads(
-        neglm("eval", "--similarity", "pairs", "--analogy", "questions", "--restrict", "4", "--json").stdout
+        neglm("eval", "--similarity", "pairs", "--analogy", "questions", "--max-vocab", "4", "--json").stdout
     )
-    assert report["words"] == 4
+    assert report["vocabulary"] == 4
     assert report["analogy"][0]["total"]["used"] == 2
     assert report["similarity"][0]["used"] == 3
 
@@ -122,7 +123,7 @@ def test_several_files_after_one_option(neglm: Neglm, sets: None) -> None:
     report = json.loads(neglm(*arguments).stdout)
     assert [each["file"] for each in report["similarity"]] == ["pairs", "more"]
     assert [each["file"] for each in report["analogy"]] == ["questions", "questions"]
-    assert report["vectors"] == "others"
+    assert report["model"] == "others"
     report = json.loads(neglm("eval", "--json", "--similarity", "-", "--", "others", stdin=PAIRS).stdout)
     assert report["similarity"][0]["used"] == 3
 

@@ -41,7 +41,7 @@ def refused(neglm: Neglm, *arguments: str, code: int = 1) -> str:
 @pytest.mark.parametrize("name", ["out.txt", "out.vec"])
 def test_text(neglm: Neglm, vectors: Vectors, name: str) -> None:
     output = neglm("export", "-o", name).stdout.decode()
-    assert output == f"{name}: 2 words, vectors of 2 numbers, as text\n"
+    assert output == f"{name}: 2 words, 2 dimensions, as text\n"
     assert Path(name).read_bytes() == b"2 2\na 3 4\nb 0.1 -2\n"
 
 
@@ -49,7 +49,7 @@ def test_the_name_tells_the_form_and_an_option_overrules_it(neglm: Neglm, vector
     binary = b"2 2\na " + vectors.vectors[0].tobytes() + b"\nb " + vectors.vectors[1].tobytes() + b"\n"
     neglm("export", "vectors.safetensors", "--output", "out.bin")
     assert Path("out.bin").read_bytes() == binary
-    neglm("export", "--form", "binary", "-o", "out.txt")
+    neglm("export", "--format", "binary", "-o", "out.txt")
     assert Path("out.txt").read_bytes() == binary
     neglm("export", "-o", "out.bin.gz")
     assert gzip.decompress(Path("out.bin.gz").read_bytes()) == binary
@@ -62,9 +62,9 @@ def test_the_name_tells_the_form_and_an_option_overrules_it(neglm: Neglm, vector
 
 
 def test_top_and_normalise(neglm: Neglm, vectors: Vectors) -> None:
-    neglm("export", "--top", "1", "-o", "out.txt")
+    neglm("export", "--max-vocab", "1", "-o", "out.txt")
     assert Path("out.txt").read_bytes() == b"1 2\nb 0.1 -2\n"
-    neglm("export", "--normalise", "-o", "out.txt")
+    neglm("export", "--normalize", "-o", "out.txt")
     assert Path("out.txt").read_bytes().splitlines()[1] == b"a 0.6 0.8"
 
 
@@ -77,31 +77,34 @@ def test_contexts_and_blanks_in_words(neglm: Neglm, vectors: Vectors) -> None:
 
 
 def test_standard_output(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("export", "--form", "text", "-o", "-")
+    result = neglm("export", "--format", "text", "-o", "-")
     assert result.stdout == b"2 2\na 3 4\nb 0.1 -2\n"
     assert b"standard output: 2 words" in result.stderr
-    piped = neglm("export", "-", "--form", "text", "-o", "-", "--quiet", stdin=Path("vectors.safetensors").read_bytes())
+    piped = neglm(
+        "export", "-", "--format", "text", "-o", "-", "--quiet", stdin=Path("vectors.safetensors").read_bytes()
+    )
     assert piped.stdout == result.stdout
     assert piped.stderr == b""
-    assert "say with --form" in refused(neglm, "-o", "-", code=2)
-    assert "has two files" in refused(neglm, "-o", "-", "--form", "npy", code=2)
+    assert "choose a format for standard output" in refused(neglm, "-o", "-", code=2)
+    assert "has two files" in refused(neglm, "-o", "-", "--format", "npy", code=2)
 
 
 def test_json(neglm: Neglm, vectors: Vectors) -> None:
     assert json.loads(neglm("export", "-o", "out.npy", "--json").stdout) == {
-        "output": ["out.npy", "out.words.txt"],
-        "form": "npy",
-        "words": 2,
-        "size": 2,
-        "changed": 0,
+        "output": "out.npy",
+        "companion": "out.words.txt",
+        "format": "npy",
+        "vocabulary": 2,
+        "dimensions": 2,
+        "changed_words": 0,
     }
 
 
 def test_wrong_usage(neglm: Neglm, vectors: Vectors) -> None:
-    assert "name the file to write with --output" in refused(neglm, code=2)
-    assert "the name out.dat does not tell the form" in refused(neglm, "-o", "out.dat", code=2)
+    assert "--output FILE is required" in refused(neglm, code=2)
+    assert "the name out.dat does not tell the format" in refused(neglm, "-o", "out.dat", code=2)
     assert "not written compressed: leave out .gz" in refused(neglm, "-o", "out.npy.gz", code=2)
-    overwriting = ("--form", "text", "-o", "vectors.safetensors")
+    overwriting = ("--format", "text", "-o", "vectors.safetensors")
     assert "is one of the inputs" in refused(neglm, *overwriting, code=2)
 
 
@@ -133,8 +136,8 @@ def test_what_cannot_be_exported(neglm: Neglm, workplace: Path) -> None:
 def test_places_that_cannot_be_written(neglm: Neglm, vectors: Vectors) -> None:
     assert "cannot write no/out.txt: No such file" in refused(neglm, "-o", "no/out.txt")
     assert "cannot write no/out" in refused(neglm, "-o", "no/out.npy")
-    assert "No space left on device" in refused(neglm, "--form", "text", "-o", "/dev/full")
-    assert "has two files; name a regular file" in refused(neglm, "--form", "tsv", "-o", "/dev/null")
+    assert "No space left on device" in refused(neglm, "--format", "text", "-o", "/dev/full")
+    assert "has two files; name a regular file" in refused(neglm, "--format", "tsv", "-o", "/dev/null")
     assert not os.path.exists("/dev/null.metadata.tsv")
     Path("folder.npy").mkdir()
     assert "cannot write folder.npy" in refused(neglm, "-o", "folder.npy")

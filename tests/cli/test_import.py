@@ -52,7 +52,7 @@ def npy(path: str, matrix: np.ndarray, words: bytes | None) -> None:
 def test_text(neglm: Neglm, workplace: Path) -> None:
     Path("in.vec").write_bytes(b"2 2\na 1 2\n\xff 3 4\n")
     output = neglm("import", "in.vec").stdout.decode()
-    assert output == "vectors.safetensors: 2 words, vectors of 2 numbers, from text\n"
+    assert output == "vectors.safetensors: 2 words, 2 dimensions, from text\n"
     vectors = Vectors.load("vectors.safetensors")
     assert list(vectors.words) == [b"a", b"\xff"]
     assert vectors.words.counts.tolist() == [1, 1]
@@ -72,15 +72,15 @@ def test_standard_streams(neglm: Neglm, workplace: Path) -> None:
 def test_contexts(neglm: Neglm, workplace: Path) -> None:
     Path("words").write_bytes(b"a 1 2\n")
     Path("contexts").write_bytes(BINARY)
-    summary = json.loads(neglm("import", "words", "--contexts", "contexts", "-o", "out", "--json").stdout)
-    assert summary == {"output": "out", "form": "text", "words": 1, "contexts": 2, "size": 2}
+    summary = json.loads(neglm("import", "words", "--context-file", "contexts", "-o", "out", "--json").stdout)
+    assert summary == {"output": "out", "format": "text", "vocabulary": 1, "contexts": 2, "dimensions": 2}
     vectors = Vectors.load("out")
     assert list(vectors.contexts) == [b"a", b"b"]
     assert vectors.context_vectors.tolist() == [[1, 2], [3, 4]]
     Path("long").write_bytes(b"a 1 2 3\n")
-    assert "2 dimensions, but the context vectors 3" in refused(neglm, "words", "--contexts", "long")
-    assert "nothing does not exist" in refused(neglm, "words", "--contexts", "nothing")
-    assert "can be read only once" in refused(neglm, "-", "--contexts", "-", code=2)
+    assert "2 dimensions, but the context vectors 3" in refused(neglm, "words", "--context-file", "long")
+    assert "nothing does not exist" in refused(neglm, "words", "--context-file", "nothing")
+    assert "can be read only once" in refused(neglm, "-", "--context-file", "-", code=2)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_what_is_no_file_of_vectors(neglm: Neglm, workplace: Path) -> None:
 
 def test_the_form_can_be_named(neglm: Neglm, workplace: Path) -> None:
     Path("in").write_bytes(BINARY)
-    assert "in, line 2: expected a word and 2 numbers" in refused(neglm, "in", "--form", "text")
-    assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--form", "npy", "--words", "in")
+    assert "in, line 2: expected a word and 2 numbers" in refused(neglm, "in", "--format", "text")
+    assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--format", "npy", "--word-list", "in")
     Path("in").write_bytes(b"a 1 2\n")
-    assert "in, line 1: expected how many words" in refused(neglm, "in", "--form", "binary")
-    assert "which includes its words: leave out --words" in refused(neglm, "in", "--words", "in")
+    assert "in, line 1: expected how many words" in refused(neglm, "in", "--format", "binary")
+    assert "which includes its words: leave out --word-list" in refused(neglm, "in", "--word-list", "in")
 
 
 def test_matrices(neglm: Neglm, workplace: Path) -> None:
@@ -160,7 +160,7 @@ def test_matrices(neglm: Neglm, workplace: Path) -> None:
     vectors = Vectors.load("vectors.safetensors")
     assert list(vectors.words) == [b"a b", b"c"]
     assert vectors.vectors.tolist() == matrix.tolist()
-    neglm("import", "-", "--words", "in.words.txt", "-o", "piped", stdin=gzip.compress(Path("in.npy").read_bytes()))
+    neglm("import", "-", "--word-list", "in.words.txt", "-o", "piped", stdin=gzip.compress(Path("in.npy").read_bytes()))
     assert Vectors.load("piped").vectors.tolist() == matrix.tolist()
     assert "an .npy file contains no words: name a word list" in refused(neglm, "-", stdin=Path("in.npy").read_bytes())
 

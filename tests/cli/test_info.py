@@ -25,7 +25,7 @@ def test_says_what_a_file_is(neglm: Neglm, vocabulary: Path) -> None:
     for expected in (
         "vocab.safetensors: vocabulary",
         "checksum verified",
-        "max_size none, min_count 2",
+        "max_vocab none, min_count 2",
         "offsets         int64 4",
         "corpus.txt, there, 6 bytes",
     ):
@@ -56,11 +56,12 @@ def test_json(neglm: Neglm, vocabulary: Path) -> None:
     description = json.loads(neglm("info", "vocab.safetensors", "--json").stdout)
     assert description["kind"] == "vocabulary"
     assert description["checksum_verified"] is True
-    assert description["size"] == vocabulary.stat().st_size
-    assert description["arguments"] == {"max_size": None, "min_count": 2}
+    assert description["bytes"] == vocabulary.stat().st_size
+    assert description["metadata"]["arguments"] == {"max_vocab": None, "min_count": 2}
     assert description["tensors"]["counts"] == {"dtype": "int64", "shape": [3]}
-    assert description["corpus"][0]["path"] == "corpus.txt"
-    assert (description["lines"], description["tokens"], description["oov_tokens"]) == (1, 3, 1)
+    assert description["metadata"]["corpus"][0]["path"] == "corpus.txt"
+    metadata = description["metadata"]
+    assert (metadata["lines"], metadata["tokens"], metadata["oov_tokens"]) == (1, 3, 1)
 
 
 def test_words(neglm: Neglm, vocabulary: Path) -> None:

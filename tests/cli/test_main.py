@@ -30,7 +30,16 @@ def test_help_imports_neither_numpy_nor_numba_nor_matplotlib() -> None:
 
 def test_help_has_every_option_and_the_examples(neglm: Neglm) -> None:
     output = neglm("vocab", "--help", COLUMNS="200").stdout.decode()
-    for expected in ("--min-count", "--max-size", "--threads", "--memory", "--text", "--merge", "--output", "Examples"):
+    for expected in (
+        "--min-count",
+        "--max-vocab",
+        "--threads",
+        "--memory",
+        "--format",
+        "--merge",
+        "--output",
+        "Examples",
+    ):
         assert expected in output
     for example in SUBCOMMANDS[0].examples:
         assert example.command in output
@@ -60,7 +69,7 @@ def test_debug_shows_where_an_error_comes_from(neglm: Neglm) -> None:
     ("error", "message"),
     [
         (ZeroDivisionError("by accident"), "unexpected ZeroDivisionError: by accident; please report it"),
-        (MemoryError(), "there is not enough memory"),
+        (MemoryError(), "out of memory"),
         (OSError(24, "Too many open files"), "the system refused an operation: Too many open files; --debug shows"),
         (OSError(24, "Too many open files", "name"), "cannot use name: Too many open files"),
     ],
@@ -83,7 +92,10 @@ def test_an_unexpected_error_is_one_sentence_too(
 def test_a_closed_pipe_ends_silently(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(b" ".join(b"word%d" % i for i in range(200_000)))
     neglm("vocab", "corpus.txt", "--quiet")
-    for arguments in (["info", "vocab.safetensors", "--words"], ["vocab", "corpus.txt", "--text", "-o", "-", "-q"]):
+    for arguments in (
+        ["info", "vocab.safetensors", "--words"],
+        ["vocab", "corpus.txt", "--format", "text", "-o", "-", "-q"],
+    ):
         process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout
         assert process.stderr
@@ -155,7 +167,7 @@ def test_signals_end_with_one_line_and_leave_nothing(neglm: Neglm, number: int, 
 def test_shell_completion() -> None:
     environment = os.environ | {"_NEGLM_COMPLETE": "complete_bash", "COMP_WORDS": "neglm vocab --m", "COMP_CWORD": "2"}
     output = subprocess.run([sys.executable, "-m", "neglm_cli"], env=environment, capture_output=True).stdout.decode()
-    assert output.split() == ["--min-count", "--max-size", "--merge", "--memory"]
+    assert output.split() == ["--min-count", "--max-vocab", "--merge", "--memory"]
 
 
 def test_compiling_is_announced_once_and_only_at_the_first_start(neglm: Neglm, workplace: Path) -> None:

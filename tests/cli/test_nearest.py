@@ -45,12 +45,12 @@ def test_json_is_one_object_a_line(neglm: Neglm, vectors: Vectors) -> None:
         {
             "query": "east",
             "among": "words",
-            "neighbours": [{"word": "northeast", "cosine": 0.6}, {"word": "north", "cosine": 0.0}],
+            "neighbors": [{"word": "northeast", "cosine": 0.6}, {"word": "north", "cosine": 0.0}],
         },
         {
             "query": "west",
             "among": "words",
-            "neighbours": [{"word": "north", "cosine": 0.0}, {"word": "\\xff\x1b", "cosine": 0.0}],
+            "neighbors": [{"word": "north", "cosine": 0.0}, {"word": "\\xff\x1b", "cosine": 0.0}],
         },
     ]
 
@@ -62,24 +62,24 @@ def test_contexts(neglm: Neglm, vectors: Vectors) -> None:
     assert json.loads(neglm("nearest", "east", "--contexts", "--json").stdout)["among"] == "contexts"
     vectors_of(WORDS).save("vectors.safetensors")
     sentence = one_sentence(neglm("nearest", "east", "--contexts", code=1).stderr)
-    assert sentence == "neglm: vectors.safetensors has no context vectors: ask without --contexts"
+    assert sentence == "neglm: vectors.safetensors has no context vectors: leave out --contexts"
 
 
 def test_lines_of_standard_input(neglm: Neglm, vectors: Vectors) -> None:
     """A query without an answer still ends with an empty line, as a delimiter."""
-    result = neglm("nearest", stdin=b"east\nsouth\n\n  east north \r\nwest", code=0)
+    result = neglm("nearest", stdin=b"east\nsouth\n\n  east north \r\nwest", code=1)
     answers = result.stdout.split(b"\n\n")
     assert answers[0] + b"\n\n" == EAST
     assert result.stdout.startswith(EAST + b"\n\nnearest to east north, among 5 words\nnortheast\t0.9899\n")
     assert b"nearest to west, among 5 words\n" in result.stdout
     assert result.stderr.decode().splitlines()[-2:] == [
-        "neglm: `south` is not among the 5 words of vectors.safetensors",
-        "neglm: a query without a word: give one or more",
+        "neglm: `south` is not in the vocabulary of vectors.safetensors",
+        "neglm: the query is empty: give one word or more",
     ]
-    objects = neglm("nearest", "--json", stdin=b"south\neast\n").stdout.splitlines()
+    objects = neglm("nearest", "--json", stdin=b"south\neast\n", code=1).stdout.splitlines()
     assert json.loads(objects[0]) == {
         "query": "south",
-        "error": "`south` is not among the 5 words of vectors.safetensors",
+        "error": "`south` is not in the vocabulary of vectors.safetensors",
     }
     assert json.loads(objects[1])["query"] == "east"
     assert neglm("nearest", stdin=b"").stdout == b""
@@ -133,12 +133,12 @@ def test_unknown_words_on_the_command_line(neglm: Neglm, vectors: Vectors) -> No
     """Other queries are still answered, as from standard input; only the exit code shows the failure."""
     result = neglm("nearest", "south", "east", code=1)
     assert result.stdout == b"\n" + EAST
-    assert one_sentence(result.stderr) == "neglm: `south` is not among the 5 words of vectors.safetensors"
+    assert one_sentence(result.stderr) == "neglm: `south` is not in the vocabulary of vectors.safetensors"
     failed, found = neglm("nearest", "East", "east", "--json", code=1).stdout.splitlines()
-    message = "`East` is not among the 5 words of vectors.safetensors, but `east` is"
+    message = "`East` is not in the vocabulary of vectors.safetensors, but `east` is"
     assert json.loads(failed) == {"query": "East", "error": message}
     assert json.loads(found)["query"] == "east"
-    assert "a query without a word" in one_sentence(neglm("nearest", "", code=1).stderr)
+    assert "the query is empty" in one_sentence(neglm("nearest", "", code=1).stderr)
 
 
 def test_odd_bytes_go_in_and_out(neglm: Neglm, vectors: Vectors) -> None:
@@ -146,7 +146,7 @@ def test_odd_bytes_go_in_and_out(neglm: Neglm, vectors: Vectors) -> None:
     assert neglm("nearest", os.fsdecode(b"\xff\x1b"), "--top", "1").stdout == expected
     assert neglm("nearest", "--top", "1", stdin=b"\xff\x1b\n").stdout == expected
     assert neglm("nearest", "--top", "1", stdin=b"\xff\x1b\n", PYTHONIOENCODING="ascii").stdout == expected
-    assert "`\\xfe` is not among" in one_sentence(neglm("nearest", os.fsdecode(b"\xfe"), code=1).stderr)
+    assert "`\\xfe` is not in" in one_sentence(neglm("nearest", os.fsdecode(b"\xfe"), code=1).stderr)
 
 
 def test_a_word_with_a_blank_in_it(neglm: Neglm, workplace: Path) -> None:

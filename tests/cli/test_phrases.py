@@ -18,7 +18,7 @@ from tests.text.making import text_with_phrases
 
 TEXT = text_with_phrases(40)
 JOINED = TEXT.replace(b"new york city", b"new_york_city").replace(b"hong kong", b"hong_kong")
-RULE = ("--threshold", "1.5")
+RULE = ("-o", "-", "--threshold", "1.5")
 OLD = b"an old text"
 
 
@@ -29,11 +29,16 @@ def corpus(workplace: Path) -> Path:
     return path
 
 
+def test_the_default_output(neglm: Neglm, corpus: Path) -> None:
+    assert neglm("phrases", "corpus.txt", "--threshold", "1.5").stdout.startswith(b"joined.txt: 360 words and phrases")
+    assert Path("joined.txt").read_bytes() == JOINED
+
+
 def test_the_text_goes_to_standard_output(neglm: Neglm, corpus: Path) -> None:
     result = neglm("phrases", "corpus.txt", *RULE)
     assert result.stdout == JOINED
     stderr = result.stderr.decode()
-    for expected in ("the text: 360 words and phrases", "lines           120", "words           480", "hong_kong 40"):
+    for expected in ("the text: 360 words and phrases", "lines           120", "tokens          480", "hong_kong 40"):
         assert expected in stderr
     assert "pass 1          3 phrases, joined 80 times\n  pass 2          1 phrase, joined 40 times\n" in stderr
 
@@ -49,11 +54,13 @@ def test_passes(neglm: Neglm, corpus: Path) -> None:
 def test_json_and_list(neglm: Neglm, corpus: Path) -> None:
     summary = json.loads(neglm("phrases", "corpus.txt", *RULE, "-o", "out", "--list", "list", "--json").stdout)
     assert summary.pop("seconds") >= 0
+    assert summary.pop("words_per_second") > 0
     assert summary == {
         "output": "out",
+        "phrase_list": "list",
         "lines": 120,
-        "words": 480,
-        "words_left": 360,
+        "tokens": 480,
+        "output_tokens": 360,
         "phrases": 4,
         "passes": [{"phrases": 3, "joined": 80}, {"phrases": 1, "joined": 40}],
         "most_frequent": [["hong_kong", 40], ["new_york", 40], ["new_york_city", 40], ["york_city", 40]],
@@ -67,7 +74,7 @@ def test_json_and_list(neglm: Neglm, corpus: Path) -> None:
 def test_npmi(neglm: Neglm, corpus: Path) -> None:
     """hong and kong occur only together: no phrase has a higher score."""
     listed = neglm(
-        "phrases", "corpus.txt", "--score", "npmi", "--threshold", "0.999", "-o", "out", "--list", "-"
+        "phrases", "corpus.txt", "--measure", "npmi", "--threshold", "0.999", "-o", "out", "--list", "-"
     ).stdout
     assert listed == b"hong_kong\t40\t1.0000\t1\nnew_york\t40\t1.0000\t1\n"
     assert Path("out").read_bytes() == JOINED.replace(b"new_york_city", b"new_york city")
@@ -136,7 +143,7 @@ def test_threads_and_memory_do_not_change_a_byte(neglm: Neglm, workplace: Path) 
     Path("corpus.txt").write_bytes(text)
     for name, *options in (("one", "--threads", "1"), ("two", "--threads", "3", "--memory", "1M")):
         result = neglm("phrases", "corpus.txt", "--threshold", "0", *options, "-o", name, "--list", f"{name}.tsv")
-        assert (b"the table of pairs outgrew --memory" in result.stderr) == (name == "two")
+        assert (b"the table of pairs exceeds --memory" in result.stderr) == (name == "two")
     assert Path("one").read_bytes() == Path("two").read_bytes()
     assert Path("one.tsv").read_bytes() == Path("two.tsv").read_bytes()
     assert Path("one").read_bytes().count(b"_") > 1_000
@@ -146,7 +153,7 @@ def test_a_closed_pipe_ends_silently(neglm: Neglm, workplace: Path) -> None:
     Path("corpus.txt").write_bytes(text_with_phrases(20_000))
     neglm("phrases", "corpus.txt", "-o", "/dev/null")  # may compile
     process = subprocess.Popen(
-        [*COMMAND, "phrases", "corpus.txt", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "phrases", "corpus.txt", "-o", "-", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout
     assert process.stderr
@@ -158,7 +165,7 @@ def test_a_closed_pipe_ends_silently(neglm: Neglm, workplace: Path) -> None:
 
 def test_full_devices(neglm: Neglm, corpus: Path) -> None:
     neglm("phrases", "corpus.txt", *RULE, "-q")  # may compile
-    command = f"{shlex.join(COMMAND)} phrases corpus.txt > /dev/full"
+    command = f"{shlex.join(COMMAND)} phrases corpus.txt -o - > /dev/full"
     result = subprocess.run(["bash", "-c", command], capture_output=True)
     assert result.returncode == 1
     assert one_sentence(result.stderr) == "neglm: cannot use standard output: No space left on device"
@@ -210,15 +217,15 @@ def test_output_that_cannot_be_written(neglm: Neglm, corpus: Path) -> None:
         (["corpus.txt", "--delimiter", " "], "none of them white space"),
         (["corpus.txt", "--delimiter", ""], "one character or more"),
         (["corpus.txt", "--threshold", "nan"], "--threshold nan joins nothing"),
-        (["corpus.txt", "--threshold", "5", "--score", "npmi"], "--threshold 5.0 joins nothing: npmi is 1 at most"),
-        (["corpus.txt", "--score", "t"], "--score"),
+        (["corpus.txt", "--threshold", "5", "--measure", "npmi"], "--threshold 5 joins nothing: npmi is at most 1"),
+        (["corpus.txt", "--measure", "t"], "--measure"),
         (["corpus.txt", "--passes", "0"], "--passes"),
         (["corpus.txt", "--min-count", "0"], "--min-count"),
         (["corpus.txt", "--memory", "1K"], "at least 1M"),
         (["corpus.txt", "--output", "corpus.txt"], "is one of the inputs"),
         (["corpus.txt", "--list", "link"], "is one of the inputs"),
-        (["corpus.txt", "--list", "./out"], "would go to the same place"),
-        (["corpus.txt", "--output", "-", "--list", "/dev/stdout"], "would go to the same place"),
+        (["corpus.txt", "--list", "./out"], "name the same file"),
+        (["corpus.txt", "--output", "-", "--list", "/dev/stdout"], "name the same file"),
     ],
 )
 def test_wrong_usage(neglm: Neglm, corpus: Path, arguments: list[str], message: str) -> None:

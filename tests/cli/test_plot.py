@@ -114,7 +114,7 @@ def test_one_log_from_a_pipe_to_a_pipe(neglm: Neglm, workplace: Path) -> None:
     assert "Training loss, nats per word, epoch means" in found
     assert "Validation perplexity" not in found
     assert "6.00" in found
-    assert b"the picture: learning curves of a training" in result.stderr
+    assert b"the plot: learning curves of a training" in result.stderr
 
 
 def test_every_format_and_the_same_bytes_twice(neglm: Neglm, logs: None) -> None:
@@ -147,7 +147,7 @@ def test_lines_are_told_apart_without_colours(neglm: Neglm, logs: None) -> None:
 
 
 def test_a_map_of_words(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("plot", "vectors.safetensors", "--words", "12")
+    result = neglm("plot", "vectors.safetensors", "--max-vocab", "12")
     assert re.fullmatch(
         r"map.svg: 12 most frequent words of vectors.safetensors, first two principal components, \d\d% of the "
         r"variance\n",
@@ -156,7 +156,7 @@ def test_a_map_of_words(neglm: Neglm, vectors: Vectors) -> None:
     found = texts("map.svg")
     assert set(WORDS[:12]) <= set(found)
     assert "word12" not in found
-    neglm("plot", "vectors.safetensors", "--words", "12", "-o", "again.svg")
+    neglm("plot", "vectors.safetensors", "--max-vocab", "12", "-o", "again.svg")
     assert Path("again.svg").read_bytes() == Path("map.svg").read_bytes()
     neglm("plot", "vectors.safetensors", "-o", "map.png")
     check_png("map.png")
@@ -187,22 +187,24 @@ def test_words_that_no_font_has(neglm: Neglm, workplace: Path) -> None:
 
 
 def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
-    result = neglm("plot", "vectors.safetensors", "--words", "20", "--method", "tsne", "-o", "map.svg", "--json")
-    assert json.loads(result.stdout)["method"] == "tsne"
+    result = neglm(
+        "plot", "vectors.safetensors", "--max-vocab", "20", "--projection", "tsne", "-o", "map.svg", "--json"
+    )
+    assert json.loads(result.stdout)["projection"] == "tsne"
     found = texts("map.svg")
     assert "20 most frequent words of vectors.safetensors, t-SNE" in found[-1]
     assert set(WORDS[:20]) & set(found)
     Path("stubs/sklearn").mkdir(parents=True)
     Path("stubs/sklearn/__init__.py").write_text("raise ImportError('no sklearn')")
-    refused = neglm("plot", "vectors.safetensors", "--method", "tsne", PYTHONPATH="stubs", code=1)
-    assert "--method tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
+    refused = neglm("plot", "vectors.safetensors", "--projection", "tsne", PYTHONPATH="stubs", code=1)
+    assert "--projection tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
     summary = json.loads(neglm("plot", "--pmi", "vectors.safetensors", "--json").stdout)
     assert summary["output"] == "pmi.svg"
     assert 0.5 < summary["correlation"] <= 1
-    assert 0 < summary["noise_never_seen"] < 1
+    assert 0 < summary["unseen_noise"] < 1
     found = texts("pmi.svg")
     for label in ("score = PMI", "median score", "never seen", "−∞", "learned score", "PMI of the observed pairs"):
         assert label in found
@@ -248,7 +250,7 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
         return found
 
     Path("empty.log").touch()
-    assert "empty.log has no report yet: wait for the first one" in sentence("empty.log")
+    assert "empty.log has no report yet: the first comes after ten seconds" in sentence("empty.log")
     assert "empty.log has no report yet" in sentence("neglm.log", "empty.log")
     Path("text").write_bytes(b"some words\n")
     assert "text, line 1: this is not a training log" in sentence("neglm.log", "text")
@@ -268,18 +270,18 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
 def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     before = sorted(os.listdir())
     for arguments, message in (
-        (("neglm.log", "-o", "a.gif"), "ends with .svg, .png or .pdf, and a.gif does not"),
+        (("neglm.log", "-o", "a.gif"), "the name a.gif does not end in .svg, .png or .pdf"),
         (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
-        (("neglm.log", "--words", "3"), "--words and --method are for a map"),
+        (("neglm.log", "--max-vocab", "3"), "--max-vocab and --projection are for a map"),
         (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
-        (("vectors.safetensors", "neglm.log"), "give logs, or one file of vectors"),
+        (("vectors.safetensors", "neglm.log"), "give logs, or a single file of vectors"),
         (("vectors.safetensors", "--k", "3"), "are for --pmi"),
         (("--pmi", "vectors.safetensors", "text", "--pairs", "p"), "give one of them"),
         (("-", "-"), "can be read only once"),
         (("--follow", "neglm.log", "nce.log"), "--follow takes one log"),
         (("--follow", "-"), "--follow takes one log"),
-        (("--follow", "neglm.log", "-o", "a.svg"), "it takes no options but --by and --reports"),
+        (("--follow", "neglm.log", "-o", "a.svg"), "with no options except --by and --reports"),
     ):
         assert message in one_sentence(neglm("plot", *arguments, code=2).stderr)
     Path("log.svg").write_bytes(lines(*training(1)))

@@ -59,23 +59,23 @@ def test_the_figures(neglm: Neglm, pairs: Pairs) -> None:
     m = vectors.vectors.astype(float) @ vectors.context_vectors.T.astype(float)
     parts = dense.divergences(m)
     found = figures(neglm, "--top", "4")
-    assert found["pmi"]["score"] == pytest.approx(dense.score(dense.pmi), abs=1e-10)
-    assert found["model"]["score"] == pytest.approx(dense.score(m), abs=1e-10)
-    assert found["model"]["divergence"] == pytest.approx(parts.sum(), abs=1e-10)
-    gain = found["independence"]["divergence"]
-    assert found["model"]["kept"] == pytest.approx(1 - parts.sum() / gain)
-    assert 0 < found["svd"]["kept"] < found["model"]["kept"] < 1
-    assert (found["pairs"], found["different_pairs"], found["pairs_left_out"]) == (pairs.total, len(pairs), 0)
+    assert found["pmi_matrix"]["log_likelihood"] == pytest.approx(dense.score(dense.pmi), abs=1e-10)
+    assert found["vectors"]["log_likelihood"] == pytest.approx(dense.score(m), abs=1e-10)
+    assert found["vectors"]["kl_divergence"] == pytest.approx(parts.sum(), abs=1e-10)
+    gain = found["independence"]["kl_divergence"]
+    assert found["vectors"]["kept"] == pytest.approx(1 - parts.sum() / gain)
+    assert 0 < found["svd"]["kept"] < found["vectors"]["kept"] < 1
+    assert (found["pairs"], found["distinct_pairs"], found["oov"]) == (pairs.total, len(pairs), 0)
 
     worst = found["pairs_that_lose_most"]
-    assert [pair["divergence"] for pair in worst] == pytest.approx(np.sort(parts.ravel())[::-1][:4])
+    assert [pair["kl_divergence"] for pair in worst] == pytest.approx(np.sort(parts.ravel())[::-1][:4])
     x, y = pairs.words.id(worst[0]["word"].encode()), pairs.contexts.id(worst[0]["context"].encode())
     assert parts[x, y] == parts.max()
     assert worst[0]["score"] == pytest.approx(m[x, y])
     assert worst[0]["count"] == table_of(pairs)[x, y]
     assert worst[0]["pmi"] == (None if dense.p[x, y] == 0 else pytest.approx(dense.pmi[x, y]))
-    assert found["words_that_lose_most"][0]["divergence"] == pytest.approx(parts.sum(1).max())
-    assert found["contexts_that_lose_most"][0]["divergence"] == pytest.approx(parts.sum(0).max())
+    assert found["words_that_lose_most"][0]["kl_divergence"] == pytest.approx(parts.sum(1).max())
+    assert found["contexts_that_lose_most"][0]["kl_divergence"] == pytest.approx(parts.sum(0).max())
 
 
 def test_the_conditional_objective(neglm: Neglm, workplace: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_conditional_objective(neglm: Neglm, workplace: Path) -> None:
     Path("full.tsv").write_text("".join(f"x{x}\ty{y}\t{table[x, y]}\n" for x, y in np.ndindex(6, 5)))
     pairs = read_pairs("full.tsv")
     trained(pairs, 5, objective="cond").save("vectors.safetensors")
-    assert figures(neglm)["model"]["kept"] == pytest.approx(1, abs=1e-6)
+    assert figures(neglm)["vectors"]["kept"] == pytest.approx(1, abs=1e-6)
     trained(pairs, 5, objective="cond").save("cond.safetensors")
     assert figures(neglm, "cond.safetensors", "--no-svd")["svd"] is None
 
@@ -91,10 +91,10 @@ def test_the_conditional_objective(neglm: Neglm, workplace: Path) -> None:
 def test_samples(neglm: Neglm, pairs: Pairs) -> None:
     trained(pairs, 3).save("vectors.safetensors")
     whole, sample = figures(neglm), figures(neglm, "--sampled", "--samples", "30000", "--seed", "2")
-    error = sample["model"]["standard_error"]
-    assert 0 < error < 0.1 * whole["model"]["divergence"]
-    assert abs(sample["model"]["divergence"] - whole["model"]["divergence"]) < 5 * error
-    assert whole["model"]["standard_error"] == 0
+    error = sample["vectors"]["standard_error"]
+    assert 0 < error < 0.1 * whole["vectors"]["kl_divergence"]
+    assert abs(sample["vectors"]["kl_divergence"] - whole["vectors"]["kl_divergence"]) < 5 * error
+    assert whole["vectors"]["standard_error"] == 0
     assert "a sample of 1,000" in neglm("pmi", "--sampled", "--samples", "1000").stdout.decode()
 
 
@@ -103,7 +103,7 @@ def test_as_text(neglm: Neglm, pairs: Pairs) -> None:
     output = neglm("pmi", "--top", "2").stdout.decode()
     for expected in (
         "vectors.safetensors: 3 dimensions, objective pmi, k 3, noise alpha 0.75",
-        f"{pairs.total:,}, {len(pairs):,} of them different, of 9 words and 7 contexts",
+        f"{pairs.total:,}, {len(pairs):,} of them distinct, of 9 words and 7 contexts",
         "computed from   all cells",
         "PMI matrix",
         "100.00%",
@@ -113,7 +113,7 @@ def test_as_text(neglm: Neglm, pairs: Pairs) -> None:
         "word ",
     ):
         assert expected in output
-    assert "left out" not in output
+    assert "OOV" not in output
     assert "lose most" not in neglm("pmi", "--top", "0").stdout.decode()
     assert neglm("pmi", "--quiet").stdout == b""
 
@@ -123,10 +123,10 @@ def test_other_pairs(neglm: Neglm, pairs: Pairs) -> None:
     text = b"word 1\ty0\t4\nword 2\ty1\nnew\ty1\t5\nword 1\tnew\t6\n"
     result = neglm("pmi", "vectors.safetensors", "--pairs", "-", "--json", stdin=text)
     found = json.loads(result.stdout)
-    assert (found["pairs"], found["different_pairs"], found["pairs_left_out"]) == (5, 2, 11)
-    assert (found["words"], found["contexts"]) == (9, 7)
+    assert (found["pairs"], found["distinct_pairs"], found["oov"]) == (5, 2, 11)
+    assert (found["vocabulary"], found["contexts"]) == (9, 7)
     Path("other.tsv").write_bytes(text)
-    assert "left out        11 pairs" in neglm("pmi", "--pairs", "other.tsv").stdout.decode()
+    assert "OOV             11 pairs" in neglm("pmi", "--pairs", "other.tsv").stdout.decode()
     Path("other.tsv").write_bytes(b"new\ty1\n")
     assert "other.tsv has no pair of a word and a context of vectors.safetensors" in one_sentence(
         neglm("pmi", "--pairs", "other.tsv", code=1).stderr
@@ -137,13 +137,13 @@ def test_other_pairs(neglm: Neglm, pairs: Pairs) -> None:
 
 def test_vectors_that_do_not_say_how_they_were_trained(neglm: Neglm, pairs: Pairs) -> None:
     trained(pairs, 3, objective="unknown", k=0).save("vectors.safetensors")
-    message = "vectors.safetensors does not say how it was trained: give --k and --noise-alpha"
+    message = "vectors.safetensors does not record how it was trained: give --k and --noise-alpha"
     assert message in one_sentence(neglm("pmi", code=1).stderr)
     assert message in one_sentence(neglm("pmi", "--k", "3", code=1).stderr)
     trained(pairs, 3).save("known.safetensors")
     assert (
-        figures(neglm, "--k", "3", "--noise-alpha", "0.75")["model"]["score"]
-        == figures(neglm, "known.safetensors")["model"]["score"]
+        figures(neglm, "--k", "3", "--noise-alpha", "0.75")["vectors"]["log_likelihood"]
+        == figures(neglm, "known.safetensors")["vectors"]["log_likelihood"]
     )
     assert "was trained with k 3" in one_sentence(neglm("pmi", "known.safetensors", "--k", "4", code=1).stderr)
 

@@ -57,17 +57,17 @@ def test_lines_stand_alone_and_stay_in_order(neglm: Neglm, model: LanguageModel)
 def test_words_add_up_in_both_forms_and_bases(neglm: Neglm, model: LanguageModel) -> None:
     text = b"nowhere " + TEXT.split(b"\n")[0] + b"\n"
     (line,) = rows(neglm("score", stdin=text).stdout)
-    *by_word, last, empty = rows(neglm("score", "--words", stdin=text).stdout)
+    *by_word, last, empty = rows(neglm("score", "--per-word", stdin=text).stdout)
     assert empty == [""]
     assert last[0] == "<eos>"
     assert [row[0] for row in by_word] == text.decode().split()
-    assert by_word[0][1:] == [str(model.unknown), by_word[0][2], "unknown"]
-    assert {row[3] for row in by_word[1:]} == {"known"}
+    assert by_word[0][1:] == [str(model.unknown), by_word[0][2], "1"]
+    assert {row[3] for row in by_word[1:]} == {"0"}
     assert [row[1] for row in by_word[1:]] == [str(model.words.id(word)) for word in text.split()[1:]]
     assert sum(float(row[2]) for row in [*by_word, last]) == pytest.approx(float(line[0]), abs=1e-4)
-    natural = json.loads(neglm("score", "--words", "--json", "--base", "e", stdin=text).stdout)
-    assert natural["log_probability"] == pytest.approx(float(line[0]) * math.log(10), rel=1e-4)
-    assert [entry["unknown"] for entry in natural["scores"]] == [True] + [False] * (len(by_word))
+    natural = json.loads(neglm("score", "--per-word", "--json", "--base", "e", stdin=text).stdout)
+    assert natural["ln_probability"] == pytest.approx(float(line[0]) * math.log(10), rel=1e-4)
+    assert [entry["oov"] for entry in natural["words"]] == [1] + [0] * len(by_word)
 
 
 def test_a_partner_can_wait_for_each_answer(model: LanguageModel, neglm: Neglm) -> None:
@@ -85,7 +85,7 @@ def test_a_partner_can_wait_for_each_answer(model: LanguageModel, neglm: Neglm) 
 
 def test_odd_lines(neglm: Neglm, model: LanguageModel) -> None:
     long = b"w1 " * 350_000 + b"\n"
-    found = rows(neglm("score", "--unnormalised", stdin=b"\n" + long + b" \t \n").stdout)
+    found = rows(neglm("score", "--unnormalized", stdin=b"\n" + long + b" \t \n").stdout)
     assert [row[1] for row in found] == ["0", "350000", "0"]
     assert found[0] == found[2]
     assert neglm("score", stdin=b"").stdout == b""
@@ -141,17 +141,17 @@ def test_generated_text(neglm: Neglm, model: LanguageModel) -> None:
     assert set(ten.split()) <= set(model.words)
     assert neglm("generate").stdout == ten
     assert neglm("generate", "--seed", "2").stdout != ten
-    assert len(neglm("generate", "--words", "37", "--no-unk").stdout.split()) == 37
+    assert len(neglm("generate", "--max-words", "37", "--no-unk").stdout.split()) == 37
     prompted = neglm("generate", "--lines", "3", "--prompt", "w1 w2").stdout
     assert all(line.startswith(b"w1 w2") for line in prompted.splitlines())
-    greedy = neglm("generate", "--lines", "1", "--words", "5", "--temperature", "0").stdout
-    assert greedy == neglm("generate", "--lines", "1", "--words", "5", "--temperature", "0", "--seed", "9").stdout
-    unknown = neglm("generate", "--lines", "1", "--words", "3", "--prompt", "zorro")
-    assert b"not in the vocabulary, and read as <unk>: zorro" in unknown.stderr
+    greedy = neglm("generate", "--lines", "1", "--max-words", "5", "--temperature", "0").stdout
+    assert greedy == neglm("generate", "--lines", "1", "--max-words", "5", "--temperature", "0", "--seed", "9").stdout
+    unknown = neglm("generate", "--lines", "1", "--max-words", "3", "--prompt", "zorro")
+    assert b"out of vocabulary (OOV), read as <unk>: zorro" in unknown.stderr
 
 
 def test_generate_ends_well_with_head(model: LanguageModel) -> None:
-    command = f"{' '.join(COMMAND)} generate --words 100000 | head -2"
+    command = f"{' '.join(COMMAND)} generate --max-words 100000 | head -2"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, timeout=300)
     assert result.stdout.count(b"\n") == 2
     assert b"Traceback" not in result.stderr
@@ -167,7 +167,7 @@ def test_next_words(neglm: Neglm, model: LanguageModel) -> None:
     everything = json.loads(neglm("next", "--top", "100000", "--json", "--after", "w1 w2").stdout)
     assert sum(entry["probability"] for entry in everything["next"]) == pytest.approx(1, abs=1e-3)
     word = everything["next"][0]
-    scored = rows(neglm("score", "--words", stdin=f"w1 w2 {word['word']}\n".encode()).stdout)[2]
+    scored = rows(neglm("score", "--per-word", stdin=f"w1 w2 {word['word']}\n".encode()).stdout)[2]
     assert scored[0] == word["word"]
     assert 10 ** float(scored[2]) == pytest.approx(word["probability"], rel=1e-3)
 

@@ -77,10 +77,10 @@ def piped(*arguments: str, stdin: bytes = b"", code: int = 0) -> subprocess.Comp
 PRINTING = {
     "info --words": (["info", "vocab.safetensors", "--words"], b""),
     "generate": (["generate", "--prompt", os.fsdecode(LINE), "--lines", "1"], b""),
-    "score --words": (["score", "--words"], LINE + b"\n"),
+    "score --per-word": (["score", "--per-word"], LINE + b"\n"),
     "score --nbest": (["score", "--nbest", "tab"], b"1\t" + LINE + b"\n"),
-    "vocab --text": (["vocab", "corpus.txt", "--text", "-o", "-"], b""),
-    "phrases": (["phrases", "corpus.txt", "--threshold", "99"], b""),
+    "vocab --format text": (["vocab", "corpus.txt", "--format", "text", "-o", "-"], b""),
+    "phrases": (["phrases", "corpus.txt", "-o", "-", "--threshold", "99"], b""),
 }
 
 

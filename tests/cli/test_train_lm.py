@@ -17,7 +17,7 @@ import pytest
 
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel
 from neglm_cli.settings.train_lm import Settings
-from tests.conftest import COMMAND, Neglm, one_sentence, users_environment
+from tests.conftest import COMMAND, Neglm, one_sentence, only_text, users_environment
 from tests.cut_short import cut_short
 from tests.sgns.making import some_text
 
@@ -71,7 +71,7 @@ def test_presets_are_the_papers(neglm: Neglm, corpus: Path) -> None:
     assert ptb["epochs"] == 39
     assert ptb["parameters"] == ptb["vocabulary"] * (300 + 300) + 2 * 4 * 300 * 601
     large = json.loads(neglm("train-lm", "corpus.txt", "--preset", "1b", "--dry-run", "--json", "--batch", "9").stdout)
-    assert (large["epochs"], large["loss"]) == (1, "neglm")
+    assert (large["epochs"], large["objective"]) == (1, "neglm")
     assert large["parameters"] == large["vocabulary"] * (512 + 512) + 4 * 512 * 1025
 
 
@@ -90,8 +90,8 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(neglm: Neglm, corpus: P
     numbers = json.loads(neglm("train-lm", "corpus.txt", *SMALL, "--optimizer", "adam", "--dry-run", "--json").stdout)
     neglm("train-lm", "corpus.txt", *SMALL, "--optimizer", "adam")
     size = os.path.getsize("model.safetensors")
-    assert 0.9 * size < numbers["disk"]["model"] <= size
-    assert numbers["disk"]["state"] > 2.5 * numbers["disk"]["model"]
+    assert 0.9 * size < numbers["disk_bytes"]["model"] <= size
+    assert numbers["disk_bytes"]["state"] > 2.5 * numbers["disk_bytes"]["model"]
 
 
 def test_pipes_and_compressed_files_give_the_same(neglm: Neglm, corpus: Path) -> None:
@@ -108,15 +108,15 @@ def test_pipes_and_compressed_files_give_the_same(neglm: Neglm, corpus: Path) ->
 
 def test_the_same_seed_gives_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
     for name in ("one", "two"):
-        neglm("train-lm", "corpus.txt", *SMALL, "--seed", "7", "--model", name)
-    neglm("train-lm", "corpus.txt", *SMALL, "--seed", "8", "--model", "other")
+        neglm("train-lm", "corpus.txt", *SMALL, "--seed", "7", "--output", name)
+    neglm("train-lm", "corpus.txt", *SMALL, "--seed", "8", "--output", "other")
     assert Path("one").read_bytes() == Path("two").read_bytes()
     assert Path("one").read_bytes() != Path("other").read_bytes()
 
 
 def test_a_model_to_standard_output(neglm: Neglm, corpus: Path) -> None:
-    neglm("train-lm", "corpus.txt", *SMALL, "--model", "file")
-    result = neglm("train-lm", "corpus.txt", *SMALL, "--model", "-")
+    neglm("train-lm", "corpus.txt", *SMALL, "--output", "file")
+    result = neglm("train-lm", "corpus.txt", *SMALL, "--output", "-")
     assert result.stdout == Path("file").read_bytes()
     assert not Path("-.partial").exists()
 
@@ -133,7 +133,7 @@ def test_the_best_model_is_kept_and_patience_ends(neglm: Neglm, corpus: Path) ->
     assert len(found) == best + 4 < 30
     assert [line["best"] for line in ends] == [value == min(found[: i + 1]) for i, value in enumerate(found)]
     assert model.progress.epoch == best + 1
-    result = json.loads(neglm("eval", "--test", "valid.txt", "--json").stdout)
+    result = only_text(neglm("eval", "--test", "valid.txt", "--json").stdout)
     assert result["perplexity"] == pytest.approx(min(found), rel=1e-6)
     assert not Path("model.safetensors.partial").exists()
 
@@ -143,10 +143,10 @@ def test_the_log_has_the_documented_fields(neglm: Neglm, corpus: Path) -> None:
     lines = [json.loads(line) for line in Path("log").read_text().splitlines()]
     assert [line["event"] for line in lines if line["event"] != "progress"] == ["epoch", "epoch", "end"]
     for line in lines:
-        assert {"event", "epoch", "step", "words", "seconds", "words_per_second", "learning_rate"} <= set(line)
+        assert {"event", "epoch", "step", "tokens", "seconds", "words_per_second", "learning_rate"} <= set(line)
     assert [line["epoch"] for line in lines if line["event"] == "epoch"] == [1, 2]
     assert "loss" in lines[-2]
-    assert [line["loss_words"] for line in lines if line["event"] == "epoch"] == [lines[-1]["words"] // 2] * 2
+    assert [line["loss_tokens"] for line in lines if line["event"] == "epoch"] == [lines[-1]["tokens"] // 2] * 2
 
 
 def test_a_report_after_a_long_validation_covers_the_time_since(corpus: Path) -> None:
@@ -167,22 +167,22 @@ def test_a_report_after_a_long_validation_covers_the_time_since(corpus: Path) ->
     lines = [json.loads(line) for line in Path("log").read_text().splitlines()]
     reports = [line for line in lines if line["event"] == "progress"]
     assert {line["epoch"] for line in reports} == {1, 2}
-    assert {line["loss_words"] for line in reports} == {11 * 3 * 6}  # minibatches, rows, steps
-    for before, line in zip([{"words": 0}, *lines], lines, strict=False):
+    assert {line["loss_tokens"] for line in reports} == {11 * 3 * 6}  # minibatches, rows, steps
+    for before, line in zip([{"tokens": 0}, *lines], lines, strict=False):
         if line["event"] == "progress":
-            assert line["loss_words"] == line["words"] - before["words"]
+            assert line["loss_tokens"] == line["tokens"] - before["tokens"]
 
 
 def test_a_resumed_training_logs_the_loss_of_the_whole_epoch(neglm: Neglm, corpus: Path) -> None:
-    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole", "--log", "whole.log")
+    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole", "--log", "whole.log")
     kill_a_training()
-    neglm("train-lm", "--resume", "--model", "cut", "--no-cache", "--log", "cut.log")
+    neglm("train-lm", "--resume", "--output", "cut", "--no-cache", "--log", "cut.log")
     whole, cut = (
         [json.loads(line) for line in Path(name).read_text().splitlines() if '"epoch", ' in line]
         for name in ("whole.log", "cut.log")
     )
-    assert [(line["loss"], line["loss_words"]) for line in cut] == [
-        (line["loss"], line["loss_words"]) for line in whole[-len(cut) :]
+    assert [(line["loss"], line["loss_tokens"]) for line in cut] == [
+        (line["loss"], line["loss_tokens"]) for line in whole[-len(cut) :]
     ]
 
 
@@ -196,33 +196,33 @@ STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # the second time, when one e
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
     """Between minibatches, at the end of epochs, and in the middle of writing a file."""
-    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
+    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
     chance = random.Random(3)
     arguments: tuple[str, ...] = ("corpus.txt", *LONG)
     for where in (MINIBATCH, "os:fsync", EPOCH, "os:fsync", MINIBATCH):
         moment = str(chance.randrange(2, 300 if where == MINIBATCH else 5))
-        command = cut_short(signal.SIGKILL, where, moment, "train-lm", *arguments, "--model", "killed", "--no-cache")
+        command = cut_short(signal.SIGKILL, where, moment, "train-lm", *arguments, "--output", "killed", "--no-cache")
         assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
         if Path("killed.partial").exists():
             arguments = ("--resume", "--checkpoint", "0")
-    neglm("train-lm", *arguments, "--model", "killed", "--no-cache")
+    neglm("train-lm", *arguments, "--output", "killed", "--no-cache")
     assert Path("killed").read_bytes() == Path("whole").read_bytes()
     assert not Path("killed.partial").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: int, code: int) -> None:
-    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000", "--log", "log")
+    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
+    arguments = ("train-lm", "corpus.txt", *LONG, "--output", "cut", "--checkpoint", "1000", "--log", "log")
     cut = subprocess.run(cut_short(number, EPOCH, "2", *arguments), capture_output=True)
     errors = cut.stderr
     assert cut.returncode == code, errors
     assert b"the state is in cut.partial: go on with --resume" in errors
-    done = json.loads(neglm("info", "cut.partial", "--json").stdout)["progress"]
+    done = json.loads(neglm("info", "cut.partial", "--json").stdout)["metadata"]["progress"]
     assert done["step"] > 0
     so_far = neglm("eval", "cut.partial", "--test", "valid.txt")
     assert b"not finished" in so_far.stderr
-    neglm("train-lm", "--resume", "--model", "cut", "--no-cache", "--log", "log")
+    neglm("train-lm", "--resume", "--output", "cut", "--no-cache", "--log", "log")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
     epochs = [json.loads(line)["epoch"] for line in Path("log").read_text().splitlines() if '"epoch", ' in line]
     assert epochs[-1] == 25
@@ -230,26 +230,26 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
 
 def kill_a_training() -> None:
     """Kill a run, leaving cut.partial and a stale lock."""
-    command = cut_short(signal.SIGKILL, STATE_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--model", "cut")
+    command = cut_short(signal.SIGKILL, STATE_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--output", "cut")
     assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
     Path(".cut.lock").unlink()
 
 
 def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> None:
-    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log")
+    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
+    arguments = ("train-lm", "corpus.txt", *LONG, "--output", "cut", "--log", "log")
     command = cut_short(signal.SIGSTOP, STATE_WRITTEN, "2", *arguments)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     log = Path("log").read_bytes()
-    said = sentence(neglm("train-lm", "--resume", "--model", "cut", "--log", "log", code=1).stderr)
+    said = sentence(neglm("train-lm", "--resume", "--output", "cut", "--log", "log", code=1).stderr)
     assert said == "neglm: cut is being made by another process: wait for its end, or name another file"
-    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log", code=1).stderr)
+    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--output", "cut", "--log", "log", code=1).stderr)
     Path("cut.partial").rename("away")  # as before the first checkpoint
-    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--model", "cut", "--log", "log", code=1).stderr)
+    assert said == sentence(neglm("train-lm", "corpus.txt", *LONG, "--output", "cut", "--log", "log", code=1).stderr)
     Path("away").rename("cut.partial")
     assert Path("log").read_bytes() == log
-    assert b"cut" in neglm("train-lm", "corpus.txt", *SMALL, "--model", "cut2").stdout
+    assert b"cut" in neglm("train-lm", "corpus.txt", *SMALL, "--output", "cut2").stdout
     process.send_signal(signal.SIGCONT)
     assert process.wait() == 0
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
@@ -258,11 +258,11 @@ def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> Non
 
 def test_going_on_keeps_the_options_and_refuses_others(neglm: Neglm, corpus: Path) -> None:
     kill_a_training()
-    assert "started with --hidden 9" in refused(neglm, "--resume", "--model", "cut", "--hidden", "10")
-    assert "another text" in refused(neglm, "valid.txt", "--resume", "--model", "cut")
-    assert "nothing to resume: none.partial does not exist" in refused(neglm, "--resume", "--model", "none")
+    assert "started with --hidden 9" in refused(neglm, "--resume", "--output", "cut", "--hidden", "10")
+    assert "another text" in refused(neglm, "valid.txt", "--resume", "--output", "cut")
+    assert "nothing to resume: none.partial does not exist" in refused(neglm, "--resume", "--output", "none")
     corpus.write_bytes(b"other words\n" * 300)
-    assert "changed" in refused(neglm, "--resume", "--model", "cut")
+    assert "changed" in refused(neglm, "--resume", "--output", "cut")
 
 
 def test_divergence_is_stopped_with_the_last_good_state_kept(neglm: Neglm, corpus: Path) -> None:
@@ -286,11 +286,11 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
 
 
 def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
-    neglm("train-lm", "corpus.txt", *LONG, "--model", "whole")
-    arguments = ("train-lm", "corpus.txt", *LONG, "--model", "cut", "--checkpoint", "1000")
+    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
+    arguments = ("train-lm", "corpus.txt", *LONG, "--output", "cut", "--checkpoint", "1000")
     cut = subprocess.run(cut_short(signal.SIGINT, MINIBATCH, "150,151,152", *arguments), capture_output=True)
     assert cut.returncode == 130, cut.stderr
-    neglm("train-lm", "--resume", "--model", "cut", "--no-cache")
+    neglm("train-lm", "--resume", "--output", "cut", "--no-cache")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
 
 
@@ -301,7 +301,7 @@ def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpu
         "from neglm_cli.runs.loop import RunningLoss; add = RunningLoss.add; "
         "RunningLoss.add = lambda running, step: "
         "(add(running, step), signal.pthread_kill(threading.get_ident(), signal.SIGTERM)); "
-        f"sys.exit(main.run(['train-lm', 'corpus.txt', *{LONG}, '--model', 'cut', '--epochs', '100000']))"
+        f"sys.exit(main.run(['train-lm', 'corpus.txt', *{LONG}, '--output', 'cut', '--epochs', '100000']))"
     )
     result = subprocess.run([sys.executable, "-c", program], env=users_environment(), stderr=subprocess.PIPE)
     assert result.returncode == 143, result.stderr
@@ -328,7 +328,7 @@ def _small_files() -> None:
 def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> None:
     kill_a_training()
     before = Path("cut.partial").read_bytes()
-    resumed = [*COMMAND, "train-lm", "--resume", "--model", "cut", "--checkpoint", "0", "--no-cache"]
+    resumed = [*COMMAND, "train-lm", "--resume", "--output", "cut", "--checkpoint", "0", "--no-cache"]
     result = subprocess.run(resumed, capture_output=True, preexec_fn=_small_files)
     assert result.returncode == 1
     assert "cannot write" in sentence(result.stderr)
@@ -347,7 +347,7 @@ REMOVE_WHEN_SAVED = (
 @pytest.mark.parametrize(
     ("room", "save", "arguments"),
     [
-        ("lm", "save_state", ("train-lm", *LONG, "--model", "there/model")),
+        ("lm", "save_state", ("train-lm", *LONG, "--output", "there/model")),
         ("sgns", "save", ("embed", "--min-count", "1", "--epochs", "1000", "--checkpoint", "0", "-o", "there/model")),
     ],
 )
@@ -374,15 +374,15 @@ def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
         (("--bias-init", "0"), "--bias-init is for losses with a bias"),
         (("--loss", "cross-entropy"), "--loss"),
         (("--patience", "2"), "--valid"),
-        (("--model", "corpus.txt"), "corpus.txt is one of the inputs"),
+        (("--output", "corpus.txt"), "corpus.txt is one of the inputs"),
         (("--log", "corpus.txt"), "corpus.txt is one of the inputs"),
         (("--resume", "--dry-run"), "--dry-run"),
         (("--resume", "--preset", "1b"), "--preset"),
         (("--adam", "exact"), "--adam is for --optimizer adam"),
-        (("--init", "1e300"), "--init"),
+        (("--init-range", "1e300"), "--init-range"),
         (("--decay", "inf"), "--decay"),
         (("--bptt", "1" + 30 * "0"), "--bptt"),
-        (("--model", "-", "--valid", "valid.txt"), "--valid keeps the best model in a file"),
+        (("--output", "-", "--valid", "valid.txt"), "--valid keeps the best model in a file"),
         (("--log", "./model.safetensors"), "the same file"),
         (("--log", "-"), "--log needs the name of a file"),
     ):
@@ -411,14 +411,14 @@ def test_files_that_are_read_late_are_checked_before_the_corpus_is_counted_and_e
     vectors = _vectors(neglm)
     for options in (
         ("--valid", "none.txt"),
-        ("--init-embeddings", "none.safetensors"),
-        ("--init-embeddings", vectors),
-        ("--init-embeddings", "valid.txt"),
+        ("--init-vectors", "none.safetensors"),
+        ("--init-vectors", vectors),
+        ("--init-vectors", "valid.txt"),
     ):
         said = neglm("train-lm", "corpus.txt", *SMALL, *options, "--cache", code=1, NEGLM_CACHE="cache").stderr.decode()
         assert not Path("cache").exists(), said
     assert "vectors of size 4, and this model's have size 9: use --embedding 4" in refused(
-        neglm, "none.txt", *SMALL, "--init-embeddings", vectors
+        neglm, "none.txt", *SMALL, "--init-vectors", vectors
     )
 
 

@@ -1,6 +1,5 @@
 """`--device` with a broken driver or GPU: a stub of the driver, under the real numba-cuda."""
 
-import json
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import one_sentence, users_environment
+from tests.conftest import one_sentence, only_text, users_environment
 from tests.warm import Warm
 
 SOURCE = Path(__file__).parents[1] / "lm" / "cuda" / "stub_libcuda.c"
@@ -20,7 +19,7 @@ TINY = (
     "--hidden", "3", "--layers", "1", "--k", "2", "--batch", "2", "--bptt", "2", "--no-cache", "--threads", "1",
     "--epochs", "1",
 )  # fmt: skip
-TRAIN = ("train-lm", "corpus.txt", *TINY, "--model")
+TRAIN = ("train-lm", "corpus.txt", *TINY, "--output")
 EVALUATE = ("eval", "cpu", "--test", "corpus.txt", "--json")
 TEXT = b"a b c\nb a c\n"
 NO_GPU = "the driver finds no NVIDIA GPU"
@@ -73,7 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str
     (directory / "corpus.txt").write_bytes(TEXT)
     assert warm[0].run([*TRAIN, "cpu", "--device", "cpu"], directory).returncode == 0
     result = warm[0].run([*EVALUATE, "--device", "cpu"], directory)
-    return directory, json.loads(result.stdout)["perplexity"]
+    return directory, only_text(result.stdout)["perplexity"]
 
 
 @pytest.fixture
@@ -125,7 +124,7 @@ def test_training(broken: Broken, failure: str) -> None:
 @pytest.mark.parametrize("failure", all_but("only the trial", "only the trial launches"))
 def test_evaluating(broken: Broken, trained: tuple[Path, float], failure: str) -> None:
     result = broken(failure, *EVALUATE)
-    assert json.loads(result.stdout)["perplexity"] == trained[1]
+    assert only_text(result.stdout)["perplexity"] == trained[1]
     assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")
     refused(broken(failure, *EVALUATE, "--device", "cuda", code=1).stderr, failure)
 
@@ -159,6 +158,6 @@ def test_doctor_examines_the_cpu(broken: Broken, failure: str, code: int) -> Non
     """A GPU that is present but does not work counts as a failure."""
     result = broken(failure, "doctor", "--quick", code=code)
     assert FAILURES[failure] in result.stdout.decode()
-    verdict = "neglm works on the processor" if not code else "something does not work: GPU; please report it"
+    verdict = "neglm works on the CPU" if not code else "failed: GPU; please report it"
     assert result.stdout.decode().splitlines()[-1].startswith(f"verdict: {verdict}")
     assert using_cpu(result.stderr).startswith(f"using the CPU: {FAILURES[failure]}")

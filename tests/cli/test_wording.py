@@ -70,8 +70,8 @@ def test_vectors_of_other_tools(neglm: Neglm, files: Path) -> None:
 def test_finished_trainings(neglm: Neglm, files: Path) -> None:
     """Resuming one is an error that offers an alternative; a new one names the model it replaces."""
     for command, output, start in (
-        (("embed", "text.txt", "--size", "4", "--min-count", "1"), "vectors.safetensors", "--init"),
-        (("train-lm", "text.txt", *SMALL), "model.safetensors", "--init-embeddings"),
+        (("embed", "text.txt", "--size", "4", "--min-count", "1"), "vectors.safetensors", "--init-vectors"),
+        (("train-lm", "text.txt", *SMALL), "model.safetensors", "--init-vectors"),
     ):
         assert b"will replace" not in neglm(*command).stderr
         os.utime(output, (1e9, 1e9))
@@ -88,17 +88,19 @@ def test_what_is_wrong_is_said_before_long_work(neglm: Neglm, files: Path) -> No
     neglm("vocab", "text.txt", "-o", "words")
     for command, sentence in (
         (("train-lm", "text.txt", *SMALL, "--valid", "none.doc"), "none.doc does not exist"),
-        (("train-lm", "text.txt", *SMALL, "--init-embeddings", "none.doc"), "none.doc does not exist"),
-        (("train-lm", "text.txt", *SMALL, "--init-embeddings", "some.safetensors"), "use --embedding 2"),
-        (("embed", "text.txt", "--init", "none.doc"), "none.doc does not exist"),
-        (("embed", "text.txt", "--min-count", "1", "--init", "some.safetensors"), "use --size 2"),
+        (("train-lm", "text.txt", *SMALL, "--init-vectors", "none.doc"), "none.doc does not exist"),
+        (("train-lm", "text.txt", *SMALL, "--init-vectors", "some.safetensors"), "use --embedding 2"),
+        (("embed", "text.txt", "--init-vectors", "none.doc"), "none.doc does not exist"),
+        (("embed", "text.txt", "--min-count", "1", "--init-vectors", "some.safetensors"), "use --size 2"),
     ):
         assert sentence in one_sentence(neglm(*command, code=1, NEGLM_CACHE=str(files / "cache")).stderr)
         assert not Path("cache").exists()
 
 
-@pytest.mark.parametrize("command", ["vocab -", "embed - --min-count 1 --size 4"])
-def test_a_terminal_is_told_that_a_text_is_awaited(files: Path, command: str) -> None:
+@pytest.mark.parametrize("command", ["vocab -", "embed - --min-count 1 --size 4", "phrases -", "score"])
+def test_a_terminal_is_told_that_a_text_is_awaited(neglm: Neglm, files: Path, command: str) -> None:
+    if command == "score":
+        neglm("train-lm", "text.txt", *SMALL)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *command.split()], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

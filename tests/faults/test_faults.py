@@ -25,20 +25,20 @@ REMOVALS = ("unlink", "rmdir")
 TEXT = "the king of new york saw the queen\na man in new york saw a king\n"
 MADE = (
     "vocab other.txt -o vocab2.safetensors",
-    "vocab other.txt --text -o vocab2.txt",
+    "vocab other.txt --format text -o vocab2.txt",
     "vocab other.txt -o merged.safetensors",
     "embed other.txt --size 3 --min-count 1 --iter 1 --threads 1 --no-cache -o old",
     "vocab corpus.txt",
     "phrases other.txt -o joined.txt --list list.tsv --min-count 2 --threshold 0",
     "phrases other.txt -o joined.gz",
     "embed --size 4 --min-count 1 --iter 2 --threads 1 --no-cache",
-    "export old --form text -o words.vec",
+    "export old --format text -o words.vec",
     "export old -o matrix.npy",
     "export old -o words.tsv",
     "export -o given.bin",
     "export -o given.npy",
     "plot old -o map.svg",
-    f"train-lm other.txt --model model2.safetensors --no-cache {SMALL}",
+    f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
 )
 COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
 
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
 CASES = {
     "vocab": Case("vocab corpus.txt -o vocab2.safetensors", ("vocab2.safetensors",)),
-    "vocab as text": Case("vocab corpus.txt --text -o vocab2.txt", ("vocab2.txt",)),
+    "vocab as text": Case("vocab corpus.txt --format text -o vocab2.txt", ("vocab2.txt",)),
     "merge": Case("vocab --merge vocab.safetensors -o merged.safetensors", ("merged.safetensors",)),
     "phrases": Case(
         "phrases corpus.txt -o joined.txt --list list.tsv --min-count 2 --threshold 0", ("joined.txt", "list.tsv")
@@ -58,8 +58,8 @@ CASES = {
     "phrases compressed": Case("phrases corpus.txt -o joined.gz", ("joined.gz",)),
     "embed": Case(f"embed {TINY} -o vectors2.safetensors", ("vectors2.safetensors",)),
     "embed without a cache": Case(f"embed corpus.gz {TINY} --no-cache -o vectors3", ("vectors3",)),
-    "train-lm": Case(f"train-lm --model model2.safetensors {SMALL}", ("model2.safetensors",)),
-    "resume": Case("train-lm --resume --model model2.safetensors --log log", ("model2.safetensors",)),
+    "train-lm": Case(f"train-lm --output model2.safetensors {SMALL}", ("model2.safetensors",)),
+    "resume": Case("train-lm --resume --output model2.safetensors --log log", ("model2.safetensors",)),
     "export": Case("export -o words.vec", ("words.vec",)),
     "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
@@ -216,7 +216,7 @@ def check(sandbox: Sandbox, case: Case, failing: int, old: dict[str, bytes], new
         assert found != new, (kind, said, "it was changed")
     for name, data in old.items():
         if name == "log":
-            assert files[name].startswith(data) or case.command.startswith("train-lm --model"), (kind, "log")
+            assert files[name].startswith(data) or case.command.startswith("train-lm --output"), (kind, "log")
         elif name not in (*case.outputs, state):
             assert files[name] == data, (kind, name, "changed")
     assert set(files) - set(old) <= {state} or kind in REMOVALS, (kind, said, set(files) - set(old))

@@ -16,8 +16,8 @@ from neglm_cli.settings.train_lm import Settings
 __all__ = ["whole"]
 
 SMALL = Settings(
-    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0, lr=0.5,
-    threads=2,
+    k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0,
+    lr=0.5, threads=2,
 )  # fmt: skip
 END_OF_LINE = 3
 

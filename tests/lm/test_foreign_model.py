@@ -1,6 +1,5 @@
 """Models written by another program, from the description of the format alone, score as computed in NumPy."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from safetensors.numpy import save_file
 import neglm_cli
 from neglm_cli.api.loading import load_as
 from neglm_cli.errors import NeglmError
-from tests.conftest import Neglm, one_sentence
+from tests.conftest import Neglm, one_sentence, only_text
 
 WORDS = ["the", "<eos>", "cat", "sat", "<unk>", "mat"]
 COUNTS = np.array([9, 7, 4, 3, 2, 1])
@@ -83,7 +82,7 @@ def test_a_model_without_arguments_is_scored_correctly(neglm: Neglm, loss: str, 
     write("model.safetensors", given, loss=loss, **{"reset_at_eos": "true"} if reset else {})
     Path("test.txt").write_text(TEXT)
     expected = math.exp(-log_probabilities(loss, given, reset).mean())
-    found = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
+    found = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
     assert found["perplexity"] == pytest.approx(expected, rel=1e-5)
     loaded = load_as(neglm_cli.LanguageModel, "model.safetensors")
     assert loaded.perplexity("test.txt") == pytest.approx(expected, rel=1e-5)

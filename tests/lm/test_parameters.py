@@ -57,7 +57,7 @@ def test_the_number_of_parameters() -> None:
 
 
 def test_initial_values_are_those_declared() -> None:
-    settings = replace(SMALL, init=0.25, init_output=0.5, bias_init=-1.5)
+    settings = replace(SMALL, init_range=0.25, init_output=0.5, bias_init=-1.5)
     made = initial_parameters(SHAPE, settings)
     tensors = made.tensors()
     assert {spec.name.format(layer=layer) for spec in PARAMETERS for layer in range(2)} == set(tensors)

@@ -103,7 +103,7 @@ def test_a_large_matrix_starts_from_the_sparse_svd(monkeypatch: pytest.MonkeyPat
 
 def test_too_many_cells() -> None:
     pairs = pairs_of_table(np.eye(5001, dtype=np.int64))
-    with pytest.raises(NeglmError, match="leave out --exact"):
+    with pytest.raises(NeglmError, match="leave out --full-batch"):
         maximize(pairs, 2, 5)
 
 

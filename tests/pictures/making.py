@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 
-def report(step: int, seconds: float, loss: float, log_z: float = 0.1, words: int | None = None) -> dict[str, Any]:
-    """words: that it covers, which old logs lack."""
+def report(step: int, seconds: float, loss: float, log_z: float = 0.1, tokens: int | None = None) -> dict[str, Any]:
+    """tokens: the number that it covers, which old logs lack."""
     found = {"loss": loss, "gradient_norm": 5.0, "log_z_mean": log_z, "log_z_std": 0.2}
-    found |= {} if words is None else {"loss_words": words}
+    found |= {} if tokens is None else {"loss_tokens": tokens}
     return _record("progress", step, seconds) | found
 
 
@@ -36,6 +36,6 @@ def training(epochs: int, best: float = 100.0) -> list[dict[str, Any]]:
 
 def _record(event: str, step: int, seconds: float) -> dict[str, Any]:
     return {
-        "event": event, "epoch": -(-step // 1000), "step": step, "words": 400 * step, "seconds": seconds,
+        "event": event, "epoch": -(-step // 1000), "step": step, "tokens": 400 * step, "seconds": seconds,
         "words_per_second": 4000, "learning_rate": 1.0,
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """Parsing of training logs: of interrupted runs, of resumed runs, and of invalid files."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,17 @@ def test_reports_by_words_and_by_time() -> None:
     assert parse(*training(1)).finished
 
 
+def test_logs_of_old_versions_are_read() -> None:
+    """They had `words` and `loss_words`; those that examples/ ships do."""
+    new = [report(500, 50, 6, tokens=100), report(900, 90, 4, tokens=300), epoch_end(1000, 100, 5, 90)]
+    names = {"tokens": "words", "loss_tokens": "loss_words"}
+    old = [{names.get(name, name): value for name, value in record.items()} for record in new]
+    assert parse(*old) == parse(*new)
+    shipped = Path(__file__).parents[2] / "examples" / "alpha" / "results" / "k-10.log"
+    assert b'"words": ' in shipped.read_bytes()
+    assert TrainingLog.parse(shipped.read_bytes(), "log").last["tokens"] > 0
+
+
 def test_epoch_means_are_those_that_the_training_logged() -> None:
     log = parse(*training(3))
     assert log.loss("time", each_report=False) == [Point(i, 100 * i, 5, 400_000) for i in (1, 2, 3)]
@@ -43,7 +55,7 @@ def test_a_report_of_one_minibatch_has_the_weight_of_one() -> None:
     """Old versions wrote such reports after a long validation; the words it covers follow from previous lines."""
     first = [report(500, 50, 6, 0.4), report(999, 99, 5, 0.6), epoch_end(1000, 200, 5.6)]
     old = [report(1001, 201, 9, 9.0), report(1500, 250, 5, 0.2)]
-    new = [report(1001, 201, 9, 9.0, words=400), report(1500, 250, 5, 0.2, words=499 * 400)]
+    new = [report(1001, 201, 9, 9.0, tokens=400), report(1500, 250, 5, 0.2, tokens=499 * 400)]
     for later in (old, new):
         log = parse(*first, *later)
         running = log.loss("words", each_report=False)
@@ -53,11 +65,11 @@ def test_a_report_of_one_minibatch_has_the_weight_of_one() -> None:
         assert x(log.log_z("time", each_report=False)) == [200, 250]
 
 
-def test_reports_are_weighted_by_their_words() -> None:
+def test_reports_are_weighted_by_their_tokens() -> None:
     """In a thinned log, the previous line is not the previous report of the training."""
-    log = parse(report(500, 50, 6, words=100), report(900, 90, 4, words=300))
+    log = parse(report(500, 50, 6, tokens=100), report(900, 90, 4, tokens=300))
     assert y(log.loss("words", each_report=False)) == [4.5]
-    odd = [report(500, 50, 6) | {"loss_words": words} for words in ("many", -1, float("nan"), None)]
+    odd = [report(500, 50, 6) | {"loss_tokens": tokens} for tokens in ("many", -1, float("nan"), None)]
     for record in odd:
         assert parse(record).loss("words", each_report=False) == [Point(1, 200_000, 6, 200_000)]
 
@@ -111,8 +123,8 @@ def test_truncated_lines() -> None:
         (b"\x00\xff\n", 1),
         (b"[1, 2]\n", 1),
         (b'{"event": "progress"}\n', 1),
-        (lines(report(1, 1, 1)) + b"\n" + lines(report(1, 1, 1) | {"words": "many"}), 3),
-        (lines(report(1, 1, 1) | {"words": float("inf")}), 1),
+        (lines(report(1, 1, 1)) + b"\n" + lines(report(1, 1, 1) | {"tokens": "many"}), 3),
+        (lines(report(1, 1, 1) | {"tokens": float("inf")}), 1),
         (lines(report(1, 1, 1) | {"step": 10**400}), 1),
         (lines(report(1, 1, 1) | {"seconds": -1}), 1),
         (lines(report(1, 1, 1) | {"event": "other"}), 1),
@@ -137,9 +149,9 @@ def test_averages() -> None:
     found = averaged(points, 3)
     assert x(found) == [2, 4, 5]
     assert y(found) == [2, 5, 9]
-    assert [point.words for point in found] == [20, 20, 10]
+    assert [point.tokens for point in found] == [20, 20, 10]
     assert [point.spread for point in found] == pytest.approx([2**0.5, 0, 2])
-    heavy = [points[0]._replace(words=30), *points[1:]]
+    heavy = [points[0]._replace(tokens=30), *points[1:]]
     assert averaged(heavy, 3)[0][:-1] == (1, 2, 1.5, 40)
     assert averaged(heavy, 3)[0].spread == pytest.approx(1.75**0.5)
     assert [point.spread for point in averaged([point._replace(spread=None) for point in points], 3)] == [None] * 3

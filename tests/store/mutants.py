@@ -237,7 +237,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "vocabulary": [
         ("vocab", "--merge", "file", "good", "-o", "out"),
         ("embed", CORPUS, "--vocab", "file", "--size", "3", "--iter", "1", "--no-cache", "--threads", "1", "-o", "out"),
-        ("train-lm", CORPUS, "--vocab", "file", *TRAIN_LM, "--model", "out"),
+        ("train-lm", CORPUS, "--vocab", "file", *TRAIN_LM, "--output", "out"),
     ],
     "encoded corpus": [],
     "vectors": [*OF_VECTORS, ("embed", *RESUME, "-o", "resumed"), ("pmi", "file", CORPUS)],
@@ -245,11 +245,11 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         *OF_VECTORS,
         ("score", "file", CORPUS),
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
-        ("generate", "file", "--words", "5"),
+        ("generate", "file", "--max-words", "5"),
     ],
     "checkpoint": [
         ("eval", "file", "--test", CORPUS, "--threads", "1"),
-        ("train-lm", *RESUME, "--epochs", "2", "--model", "resumed"),
+        ("train-lm", *RESUME, "--epochs", "2", "--output", "resumed"),
     ],
 }
 # Errors that a valid file may cause: it does not belong to the text, lacks a word, or cannot be trained.

@@ -16,7 +16,7 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.store import container, entry, schema
 
 FIELDS = {
-    "arguments": {"min_count": 1, "max_size": None},
+    "arguments": {"min_count": 1, "max_vocab": None},
     "corpus": [{"path": 'a "quoted" näme', "size": 3, "fingerprint": "0" * 32}],
     "lines": 1,
     "tokens": 2,

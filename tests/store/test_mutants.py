@@ -28,7 +28,7 @@ def test_no_mutant_breaks_a_command() -> None:
 @pytest.mark.parametrize(
     ("kind", "option", "command"),
     [
-        ("checkpoint adam", "batch", ("train-lm", *RESUME, "--model", "resumed")),
+        ("checkpoint adam", "batch", ("train-lm", *RESUME, "--output", "resumed")),
         ("vectors", "size", ("embed", *RESUME, "-o", "resumed")),
         ("vectors", "k", ("embed", *RESUME, "-o", "resumed")),
     ],

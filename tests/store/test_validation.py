@@ -181,13 +181,13 @@ def test_words_with_equal_hashes_are_compared() -> None:
 
 
 def test_stored_options_are_those_of_the_settings() -> None:
-    assert set(options.TRAIN_LM) == {field.name for field in fields(LanguageModelSettings)}
-    assert set(options.EMBED) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
+    assert set(options.TRAIN_LM.rules) == {field.name for field in fields(LanguageModelSettings)}
+    assert set(options.EMBED.rules) == {field.name for field in fields(EmbedSettings)} | {"pairs"}
     assert set(options.PROGRESS.rules) == {field.name for field in fields(Progress)}
     assert set(options.LOSS.options) == set(LOSSES)
     for settings, rules in ((LanguageModelSettings(), options.TRAIN_LM), (EmbedSettings(), options.EMBED)):
         for name, value in settings.stored().items():
-            rules[name].check(value, name)
+            rules.rules[name].check(value, name)
     assert REQUIRED == (UNKNOWN, END_OF_LINE)
 
 
@@ -197,6 +197,6 @@ def test_settings_allowed_on_the_command_line_can_be_read(settings: type) -> Non
     for name, setting in declared(settings).items():
         for limit in (setting.least, setting.most, *setting.choices, *setting.presets.values()):
             if limit is not None:
-                rules[name].check(setting.kind(limit), name)
+                rules.rules[name].check(setting.kind(limit), name)
     with pytest.raises(SchemaError):
-        rules["epochs"].check(0, "epochs")
+        rules.rules["epochs"].check(0, "epochs")

@@ -15,7 +15,7 @@ def vocabulary_of(
     *texts: bytes,
     directory: Path,
     min_count: int = 1,
-    max_size: int | None = None,
+    max_vocab: int | None = None,
     threads: int = 2,
     memory: int = 1 << 26,
 ) -> Vocabulary:
@@ -26,7 +26,7 @@ def vocabulary_of(
         path.write_bytes(text)
         paths.append(str(path))
     with counting(open_corpus(paths), threads, memory, no_progress) as counts:
-        return build(counts, min_count, max_size)
+        return build(counts, min_count, max_vocab)
 
 
 def as_dict(vocabulary: Vocabulary) -> dict[bytes, int]:

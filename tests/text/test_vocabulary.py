@@ -13,13 +13,13 @@ from tests.text.making import as_dict, vocabulary_of
 from tests.text.reference import counts, sentences, texts
 
 
-def expected(parts: list[bytes], min_count: int = 1, max_size: int | None = None) -> dict[bytes, int]:
+def expected(parts: list[bytes], min_count: int = 1, max_vocab: int | None = None) -> dict[bytes, int]:
     """Build the vocabulary in plain Python."""
     totals = counts(*parts)
     unknown = totals.pop(b"<unk>", 0)
     ends = totals.pop(b"<eos>", 0) + sum(len(sentences(text)) for text in parts)
     kept = sorted((word for word in totals if totals[word] >= min_count), key=lambda word: (-totals[word], word))
-    kept = kept[: max_size - 2] if max_size else kept
+    kept = kept[: max_vocab - 2] if max_vocab else kept
     result = {word: totals[word] for word in kept}
     result[b"<unk>"] = max(1, unknown + totals.total() - sum(result.values()))
     result[b"<eos>"] = ends
@@ -29,15 +29,15 @@ def expected(parts: list[bytes], min_count: int = 1, max_size: int | None = None
 @given(
     parts=st.lists(texts, min_size=1, max_size=3),
     min_count=st.integers(1, 4),
-    max_size=st.one_of(st.none(), st.integers(3, 8)),
+    max_vocab=st.one_of(st.none(), st.integers(3, 8)),
 )
 def test_selection_and_order(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], min_count: int, max_size: int | None
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], min_count: int, max_vocab: int | None
 ) -> None:
-    wanted = expected(parts, min_count, max_size)
+    wanted = expected(parts, min_count, max_vocab)
     assume(len(wanted) > 2)
     directory = tmp_path_factory.mktemp("vocabulary")
-    vocabulary = vocabulary_of(*parts, directory=directory, min_count=min_count, max_size=max_size)
+    vocabulary = vocabulary_of(*parts, directory=directory, min_count=min_count, max_vocab=max_vocab)
     assert list(as_dict(vocabulary).items()) == list(wanted.items())
     ordinary = counts(*parts)
     assert vocabulary.distinct_words == len(ordinary)
@@ -150,11 +150,11 @@ def test_coverage_of_a_list_without_words(workplace: Path) -> None:
 
 
 def test_saving_and_loading(workplace: Path) -> None:
-    vocabulary = vocabulary_of(b"b a\nc \xff\n", directory=workplace, min_count=1, max_size=5)
+    vocabulary = vocabulary_of(b"b a\nc \xff\n", directory=workplace, min_count=1, max_vocab=5)
     vocabulary.save("v")
     loaded = Vocabulary.load("v")
     assert as_dict(loaded) == as_dict(vocabulary)
-    assert (loaded.min_count, loaded.max_size, loaded.lines, loaded.tokens) == (1, 5, 2, 4)
+    assert (loaded.min_count, loaded.max_vocab, loaded.lines, loaded.tokens) == (1, 5, 2, 4)
     assert [file["path"] for file in loaded.files] == ["0"]
     assert loaded.identity == vocabulary.identity
     assert loaded.coverage == vocabulary.coverage == pytest.approx(3 / 4)

@@ -14,7 +14,8 @@ from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 
 TINY = Settings(
-    k=3, hidden=5, layers=1, embedding=4, dropout=0.3, init=0.5, init_output=0.5, batch=2, bptt=3, clip=1.0, lr=0.05
+    k=3, hidden=5, layers=1, embedding=4, dropout=0.3, init_range=0.5, init_output=0.5, batch=2, bptt=3, clip=1.0,
+    lr=0.05,
 )  # fmt: skip
 WORDS, SCORED = 20, 4
 SLACK = 10  # times the tolerances of `neglm doctor`: broken kernels are off by more

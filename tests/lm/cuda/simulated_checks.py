@@ -21,7 +21,7 @@ from tests.lm.cuda.turns import take_turns  # noqa: E402
 for name in set(KERNELS) - REAL:  # variants for the simulator
     del KERNELS[name]
 
-SETTINGS = Settings(k=2, hidden=3, layers=1, embedding=2, dropout=0.3, init=0.5, init_output=0.5, batch=1, bptt=2)
+SETTINGS = Settings(k=2, hidden=3, layers=1, embedding=2, dropout=0.3, init_range=0.5, init_output=0.5, batch=1, bptt=2)
 SIZES = checks.Sizes(
     SETTINGS, words=7, many_words=9, large_batch=2, minibatches=1, scored=2, products=(Extent(5, 9, 9),)
 )  # fmt: skip
