@@ -258,7 +258,7 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     Path("folder").mkdir()
     assert "folder is a directory" in sentence("folder")
     neglm("vocab", "text", "-o", "vocab")
-    assert "vocab has no vectors to draw, it is of the kind `vocabulary`" in sentence("vocab")
+    assert "vocab has no vectors to plot, it is of the kind `vocabulary`" in sentence("vocab")
     assert "neglm.log is not a neglm file" in sentence("--pmi", "neglm.log")
     assert "vectors.safetensors has no context vectors" in sentence("--pmi", "vectors.safetensors")
     damaged = bytearray(Path("vectors.safetensors").read_bytes())

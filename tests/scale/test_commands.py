@@ -79,7 +79,7 @@ def test_train_lm_trains_the_same_model(text: Path, noise: str, processes: int) 
     assert one["valid_perplexity"] == pytest.approx(several["valid_perplexity"], rel=1e-12)
     assert several["ranks"] == processes
     assert several["bytes_sent"] > 0
-    assert "processes" not in one
+    assert "ranks" not in one
     assert sorted(path.name for path in here.iterdir()) == [
         "one.log", "one.st", "several.log", "several.st", "text.txt",
     ]  # fmt: skip
@@ -229,11 +229,11 @@ def test_embed_of_pairs_is_reproducible(tmp_path: Path) -> None:
         (["train-lm", "none.txt"], "none.txt does not exist", 1),
         (["train-lm", "text.txt", "--hidden", "0"], "--hidden must be at least 1", 2),
         (["train-lm", "text.txt", "--batch", "1"], "a batch of 1 row cannot be divided among 2 ranks", 1),
-        (["train-lm", "text.txt", "--dry-run"], "--dry-run is the work of one process", 2),
+        (["train-lm", "text.txt", "--dry-run"], "--dry-run runs in a single process", 2),
         (["vocab", "-"], "standard input cannot be read by 2 processes", 1),
         (["vocab", "text.txt", "--min-count", "100000"], "leaves no words", 1),
-        (["vocab", "--merge", "text.txt"], "--merge is the work of one process", 2),
-        (["info", "text.txt"], "`neglm info` is the work of one process", 1),
+        (["vocab", "--merge", "text.txt"], "--merge runs in a single process", 2),
+        (["info", "text.txt"], "`neglm info` runs in a single process", 1),
         (["embed", "--pairs", "text.txt", "--full-batch"], "--full-batch runs in a single process", 2),
     ],
 )
