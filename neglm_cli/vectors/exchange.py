@@ -83,7 +83,7 @@ def write(
         return [path]
     _, other = files_of(path, form)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise NeglmError(f"cannot write to {shown(path)}: this format has two files; name a regular file")
+        raise NeglmError(f"cannot write {shown(path)}: this format has two files; name a regular file")
     with writing_both(path, other) as (matrix, spelled):
         if form is Form.NPY:
             two_files.write_npy_words(spelled, words)

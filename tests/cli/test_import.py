@@ -94,13 +94,13 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (b"\xba\x16\x4f\x2f\x0c\0\0\0", "in is a fastText model; import its .vec file"),
         (b"0 2\n", "in has no words"),
         (b"2 0\na\nb\n", "in, line 1: 0 dimensions, expected 1 to 1,048,576"),
-        (b"2 9999999999\na 1\n", "in, line 1: 9,999,999,999 numbers for each word"),
+        (b"2 9999999999\na 1\n", "in, line 1: 9,999,999,999 dimensions"),
         (b"3 2\na 1 2\nb 3 4\n", "in: the header says 3 words, but there are 2"),
         (b"999999999999 2\na 1 2\n", "in: the header says 999,999,999,999 words, but there is 1"),
         (b"1 2\na 1 2\nb 3 4\n", "in: the header says 1 word, but there are 2"),
         (b"2 2\na 1 2\nb 3\n", "in, line 3: expected a word and 2 values, as in the first line, but found 1"),
         (b"2 2\na 1 2\nb c 3 4\n", "in, line 3: expected a word and 2 values, as in the first line, but found 3"),
-        (b"a 1 2\nb 3 4\nc 5 6 7\n", "in, line 3: expected a word and 2 numbers"),
+        (b"a 1 2\nb 3 4\nc 5 6 7\n", "in, line 3: expected a word and 2 values"),
         (b"2 2\na 1 2\n 3 4\n", "in, line 3: expected a word and 2 values, as in the first line, but found 1"),
         (b"2 2\na 1 2\n\nb 3 4\n", "in, line 3 is empty, but more lines follow"),
         (b"2 2\na 1 2\nb 3 4", "in is cut short: line 3 does not end with a newline"),
@@ -122,7 +122,7 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
         (BINARY.replace(b"2 2", b"1 2", 1), "in: the header says 1 word, but there are 2"),
         (BINARY.replace(b"\nb ", b"\na "), "in, record 2: duplicate word a, first in record 1"),
         (BINARY.replace(b"\nb ", b"\n "), "in, record 2: the word is empty"),
-        (BINARY.replace(b"\0\0\x80\x40", b"\0\0\xc0\x7f"), "in, record 2: the vector of b has a number that is not"),
+        (BINARY.replace(b"\0\0\x80\x40", b"\0\0\xc0\x7f"), "in, record 2: the vector of b contains NaN"),
         (gzip.compress(BINARY, mtime=0)[:-9], "in is cut short: its gzip data ends early"),
         (gzip.compress(BINARY, mtime=0)[:-8] + bytes(8), "in is damaged: gzip says:"),
     ],
@@ -146,10 +146,10 @@ def test_what_is_no_file_of_vectors(neglm: Neglm, workplace: Path) -> None:
 
 def test_the_form_can_be_named(neglm: Neglm, workplace: Path) -> None:
     Path("in").write_bytes(BINARY)
-    assert "in, line 2: expected a word and 2 numbers" in refused(neglm, "in", "--format", "text")
+    assert "in, line 2: expected a word and 2 values" in refused(neglm, "in", "--format", "text")
     assert "NumPy says: the magic string is not correct" in refused(neglm, "in", "--format", "npy", "--word-list", "in")
     Path("in").write_bytes(b"a 1 2\n")
-    assert "in, line 1: expected how many words" in refused(neglm, "in", "--format", "binary")
+    assert "in, line 1: expected a header" in refused(neglm, "in", "--format", "binary")
     assert "which includes its words: leave out --word-list" in refused(neglm, "in", "--word-list", "in")
 
 
@@ -175,9 +175,9 @@ def test_matrices(neglm: Neglm, workplace: Path) -> None:
         (np.ones((2, 2)), b"a\n\n", "in.words.txt, line 2 is empty: every line must be a word"),
         (np.array([[1, 2], [3, np.inf]]), b"a\nb\n", "in.npy, row 2: the vector of b contains NaN, infinite"),
         (np.array([[1, 2], [3, 1e300]]), b"a\nb\n", "in.npy, row 2: the vector of b contains NaN, infinite"),
-        (np.ones(3), b"a\nb\nc\n", "in.npy holds float64 3, not a matrix of numbers"),
-        (np.ones((2, 0)), b"a\nb\n", "in.npy holds float64 2 × 0, not a matrix of numbers"),
-        (np.array([["x"]]), b"a\n", "in.npy holds <U1 1 × 1, not a matrix of numbers"),
+        (np.ones(3), b"a\nb\nc\n", "in.npy holds float64 3, not a numeric matrix"),
+        (np.ones((2, 0)), b"a\nb\n", "in.npy holds float64 2 × 0, not a numeric matrix"),
+        (np.array([["x"]]), b"a\n", "in.npy holds <U1 1 × 1, not a numeric matrix"),
         (np.array([[None]]), b"a\n", "in.npy is damaged or not a matrix: NumPy says: Object arrays cannot be loaded"),
     ],
 )  # fmt: skip
