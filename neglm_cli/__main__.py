@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
+from neglm_cli.cli.signals import Terminated, ignore, keep_main_thread_awake, outcome, raised, watch
 from neglm_cli.cli.streams import prepare_streams
 
 
@@ -32,6 +32,7 @@ def run() -> int:
         watch()
         gc.set_threshold(1_000_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
         prepare_streams()
+        keep_main_thread_awake()
         from neglm_cli.cli import main
 
         code = main.run(sys.argv[1:])

@@ -3,8 +3,11 @@
 Only the first signal raises: a second one during the cleanup would abort it and end in a traceback.
 """
 
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,8 +17,11 @@ from neglm_cli.runs.interrupts import Interrupted
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128  # plus the number of the signal: the exit code
 SOON, TRY_AGAIN = 0.02, 5.0  # seconds
+WAKE_UP = signal.SIGURG  # ignored by default, so that no one else sends it with a purpose
+WAKE_EVERY = 0.05  # seconds
 
 _raised = 0  # the signal that was raised, if any
+_awake = True  # set by the handler of WAKE_UP
 
 
 class Terminated(BaseException):
@@ -34,6 +40,34 @@ def watch() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
             signal.signal(number, _terminate)
+
+
+def keep_main_thread_awake() -> None:
+    """Interrupt the main thread after each signal, until it has run the handlers.
+
+    Python runs handlers in the main thread, between two bytecodes. A signal that arrives just before the thread blocks
+    on a lock, or that the system delivers to another thread, would not be noticed until the wait ends."""
+    receiver, sender = os.pipe()
+    os.set_blocking(sender, False)
+    signal.signal(WAKE_UP, _woken)
+    signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
+    threading.Thread(target=_wake, args=(receiver, threading.get_ident()), daemon=True).start()
+
+
+def _wake(receiver: int, main: int) -> None:
+    global _awake
+    while number := os.read(receiver, 1):
+        if number[0] != WAKE_UP:
+            _awake = False
+            while not _awake:
+                signal.pthread_kill(main, WAKE_UP)
+                time.sleep(WAKE_EVERY)
+
+
+def _woken(number: int, frame: FrameType | None) -> None:
+    """Note that handlers run: those of all signals that came before run, too."""
+    global _awake
+    _awake = True
 
 
 def raised() -> int:

@@ -149,3 +149,30 @@ def test_a_signal_waits_for_llvmlite() -> None:
     assert raised() == signal.SIGTERM
     with pytest.raises(Terminated):
         alarm()
+
+
+BLOCKED = """
+import signal, threading, time
+from neglm_cli.cli import signals
+
+signals.watch()
+signals.keep_main_thread_awake()
+blocked = threading.Lock()
+blocked.acquire()
+
+def send():
+    time.sleep(0.2)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)  # not to the main thread, which nothing interrupts
+
+threading.Thread(target=send, daemon=True).start()
+try:
+    blocked.acquire()
+except signals.Terminated as terminated:
+    print(terminated.args[0])
+"""
+
+
+def test_a_blocked_main_thread_is_woken() -> None:
+    """As by a signal that arrives just before it blocks."""
+    result = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, cwd=ROOT, timeout=60)
+    assert result.stdout == b"15\n", result.stderr
