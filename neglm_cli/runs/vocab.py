@@ -38,6 +38,6 @@ def count(request: Request, host: Host, write: "Callable[[Vocabulary], None]") -
         counting(corpus, request.threads, request.memory, tracker.advance, load_kernels, ranks()) as counts,
     ):
         if counts.runs:
-            host.note(f"the word table outgrew --memory: {count_of(counts.runs, 'sorted run')} went to disk")
+            host.note(f"the word table exceeds --memory: {count_of(counts.runs, 'sorted run')} spilled to disk")
         gathered = gather_counts(counts, *limits, ranks())
         on_rank0(ranks(), lambda: write(build(gathered, *limits)))

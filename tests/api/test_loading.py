@@ -77,8 +77,8 @@ def test_texts_read_and_written(neglm: Neglm) -> None:
     loaded = load()
     Path("test.txt").write_bytes(some_text(300))
     figures = json.loads(neglm("eval", "--test", "test.txt", "--json").stdout)
-    assert loaded.perplexity(Path("test.txt")) == pytest.approx(figures["perplexity"], abs=1e-5)
-    generated = neglm("generate", "--prompt", "w1 w2", "--lines", "1", "--words", "5").stdout.decode()
+    assert loaded.perplexity(Path("test.txt")) == pytest.approx(figures["test"][0]["perplexity"], abs=1e-5)
+    generated = neglm("generate", "--prompt", "w1 w2", "--lines", "1", "--max-words", "5").stdout.decode()
     assert loaded.generate("w1 w2", words=30).startswith(generated.split("\n")[0])
 
 

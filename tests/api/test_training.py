@@ -78,8 +78,8 @@ def test_a_table_of_pairs(workplace: Path) -> None:
     reports = Reports()
     sampled = neglm_cli.embed(pairs="pairs.tsv", size=2, epochs=3, progress=reports)
     assert {report.unit for report in reports.kept} == {"pairs"}
-    exact = neglm_cli.embed(pairs="pairs.tsv", size=2, exact=True)
-    assert sorted(sampled) == sorted(exact) == ["x1", "x2"]
+    full = neglm_cli.embed(pairs="pairs.tsv", size=2, full_batch=True)
+    assert sorted(sampled) == sorted(full) == ["x1", "x2"]
 
 
 def test_reports_of_a_language_model(corpus: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from neglm_cli.cli.app import SUBCOMMANDS
 from neglm_cli.cli.manual import subcommand_page
 from neglm_cli.cli.renamed import RENAMED, renamed_options, with_new_names
-from neglm_cli.settings import embed, train_lm
+from neglm_cli.settings import embed, train_lm, vocab
 from tests.conftest import Neglm, one_sentence
 from tests.sgns.making import some_text
 
-SETTINGS = {"embed": embed.Settings, "train-lm": train_lm.Settings}
+SETTINGS = {"vocab": vocab.Settings, "embed": embed.Settings, "train-lm": train_lm.Settings}
 OLD = {name: renamed_options(name, SETTINGS.get(name)) for name in sorted({*RENAMED, *SETTINGS})}
 TINY = "--hidden 4 --batch 2 --bptt 5 --k 2 --epochs 1 --threads 1 --no-cache"
 USES = {  # a command for each old option, with files from `files`

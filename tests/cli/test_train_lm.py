@@ -221,7 +221,7 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
     done = json.loads(neglm("info", "cut.partial", "--json").stdout)["metadata"]["progress"]
     assert done["step"] > 0
     so_far = neglm("eval", "cut.partial", "--test", "valid.txt")
-    assert b"not finished" in so_far.stderr
+    assert b"unfinished" in so_far.stderr
     neglm("train-lm", "--resume", "--output", "cut", "--no-cache", "--log", "log")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
     epochs = [json.loads(line)["epoch"] for line in Path("log").read_text().splitlines() if '"epoch", ' in line]

@@ -195,7 +195,7 @@ def test_a_terminal_gets_no_binary(neglm: Neglm, corpus: Path) -> None:
 
 def test_the_summary_of_a_cut(neglm: Neglm, corpus: Path) -> None:
     output = neglm("vocab", "corpus.txt", "--min-count", "2").stdout.decode()
-    assert "kept            1, which cover 37.50% of the text" in output
+    assert "kept            1 word, which cover 37.50% of the text" in output
     assert "OOV             5 words, 5 tokens: <unk>" in output
 
 
