@@ -40,13 +40,18 @@ def cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neglm"
 
 
-def _kernel_directory() -> str:
+def _kernel_directory(given: str = "") -> str:
+    """Return the directory of this version's kernels, in the one that NUMBA_CACHE_DIR gives or in the user's cache."""
     state = hashlib.blake2b(digest_size=6)
     without = {path for package in WITHOUT_KERNELS for path in (PACKAGE / package).rglob("*.py")}
     for path in sorted(set(PACKAGE.rglob("*.py")) - without):
         status = path.stat()
         state.update(f"{path}:{status.st_size}:{status.st_mtime_ns}\n".encode())
     name = f"kernels-{__version__}-{state.hexdigest()}"
+    if given:
+        with suppress(OSError):  # Numba reports it
+            os.makedirs(os.path.join(given, name), exist_ok=True)
+        return os.path.join(given, name)
     try:
         directory = cache_home() / name
         if not directory.exists():
@@ -87,8 +92,7 @@ def _remove_unused(home: Path) -> None:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-if not config.CACHE_DIR:  # type: ignore[attr-defined]
-    config.CACHE_DIR = _kernel_directory()  # type: ignore[attr-defined]
+config.CACHE_DIR = _kernel_directory(config.CACHE_DIR)  # type: ignore[attr-defined]
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -55,3 +55,12 @@ def test_processes_that_start_at_once_share_the_directory(home: Path) -> None:
         assert len(found) == 1
         assert Path(found.pop()).parent.parent == home
         shutil.rmtree(home)
+
+
+def test_a_given_directory_has_one_for_each_state_of_the_sources(home: Path, tmp_path: Path) -> None:
+    """Numba alone would load kernels into which changed functions are inlined."""
+    given = str(tmp_path / "given")
+    directory = Path(_kernel_directory(given))
+    assert directory.is_dir()
+    assert directory.parent == Path(given)
+    assert directory.name == Path(_kernel_directory()).name
