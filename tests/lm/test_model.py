@@ -20,7 +20,7 @@ def words() -> WordIndex:
     return WordIndex.of(listed, np.arange(WORDS, 0, -1))
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_round_trip(tmp_path: Path, words: WordIndex, optimizer: str) -> None:
     from dataclasses import replace
 

@@ -11,6 +11,7 @@ import pytest
 from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.model import Progress
 from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.settings.parameters import OPTIMIZERS
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 from tests.lm.making import SMALL, device, whole
@@ -122,7 +123,7 @@ def test_stopping_during_validation_leaves_the_epoch_unfinished() -> None:
     assert [end.perplexity for end in ends] == [9, 8, 7]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_resumed_run_equals_an_uninterrupted_one(optimizer: str) -> None:
     settings = replace(SMALL, optimizer=optimizer, adam="exact", lr=0.05, epochs=2, batch=4, bptt=7, reset_at_eos=True)
     complete = device(settings, 50)
