@@ -30,7 +30,7 @@ def estimate(request: Request, gpu: "Gpu | None", host: Host) -> dict[str, Any]:
 def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape
-    from neglm_cli.objective.losses import LOSSES
+    from neglm_cli.settings.losses import LOSSES
     from neglm_cli.store.schema import data_size
     from neglm_cli.text.batches import Batches
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.objective.losses import first_bias
+from neglm_cli.objective.losses import initial_bias
 from neglm_cli.objective.random import START, draw, stream, unit
 from neglm_cli.settings import parameters as spec
 from neglm_cli.settings.parameters import ParameterSpec
@@ -91,7 +91,7 @@ def zero_parameters(shape: Shape) -> Parameters:
 def initial_parameters(shape: Shape, settings: Settings) -> Parameters:
     """Draw the parameters that a training starts from."""
     if settings.bias_init is None:
-        settings = replace(settings, bias_init=first_bias(settings.loss, shape.words))
+        settings = replace(settings, bias_init=initial_bias(settings.loss, shape.words))
     made = zero_parameters(shape)
     tensors, streams, key = made.tensors(), 0, stream(settings.seed, START)
     for each in shape.specs:

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
+from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
 TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
@@ -20,10 +21,8 @@ class Settings:
 
     loss: str = setting(
         "neglm",
-        "neglm: negative sampling, corrected at test time (the paper); neglm-b: with a learned bias; nce: "
-        "noise-contrastive estimation; neg: negative sampling without the correction, to compare; softmax: over all "
-        "words, to compare.",
-        metavar="NAME", choices=("neglm", "neglm-b", "nce", "neg", "softmax"),
+        "; ".join(f"{name}: {loss.help}" for name, loss in LOSSES.items()) + ".",
+        metavar="NAME", choices=tuple(LOSSES),
     )  # fmt: skip
     k: int = setting(
         100, "Noise words per word; 10 to 400 are useful.", least=1, most=100_000, names=("--k", "--negative"),
@@ -43,8 +42,8 @@ class Settings:
     )  # fmt: skip
     log_z: float = setting(
         0.0,
-        "A constant that is subtracted from training scores (neglm, neglm-b, nce). It changes no probability, but "
-        "decides where training starts: with log k neglm starts as the unigram model, and the first epochs learn more "
+        f"A constant that is subtracted from training scores ({', '.join(LOSSES_WITH_LOG_Z)}). It changes no "
+        "probability, but decides where training starts: with log k neglm starts as the unigram model, and the first epochs learn more "
         "than with 0, the paper's.",
         metavar="X", least=-LARGEST_CONSTANT, most=LARGEST_CONSTANT, shown="log k; 0 for nce",
     )  # fmt: skip
@@ -135,7 +134,7 @@ class Settings:
 
     @property
     def mode(self) -> int:
-        return SOFTMAX if self.loss == "softmax" else TOKEN if self.noise == "token" else SHARED
+        return SOFTMAX if not LOSSES[self.loss].sampled else TOKEN if self.noise == "token" else SHARED
 
     @property
     def group_rows(self) -> int:

@@ -5,7 +5,7 @@ The reader validates files against these tables, and `neglm-format(5)` is genera
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from string import Formatter
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from neglm_cli.settings.losses import LOSSES, LOSSES_WITHOUT_LOG_Z
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, OPTIMIZERS, PARAMETERS, TABLES
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
@@ -126,16 +127,25 @@ CHECKPOINT_TENSORS = (
     Tensor(HIDDEN_STATE, "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", MAX_WEIGHT),
     Tensor(CELL_STATE, "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
 )
+
+
+def _listed(names: Iterable[str], conjunction: str) -> str:
+    """Return `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} {conjunction} {last}"
+
+
 MODEL_FIELDS = (
     Field("arguments", options.TRAIN_LM,
           "object with the options of the training, as in neglm-train-lm(1); all are optional, and must agree with "
           "other fields and with the shapes of tensors"),
     CORPUS,
     Field("validation", FILES, "like `corpus`: the validation text, an empty list for none"),
-    Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; see PROBABILITIES"),
+    Field("loss", options.LOSS, f"{_listed(LOSSES, 'or')}; see PROBABILITIES"),
     Field("k", options.K, "noise words per word, at least 1; ignored for `softmax`"),
     Field("noise_alpha", options.ALPHA, "α: noise words were drawn in proportion to counts to the power of α"),
-    Field("log_z", options.LOG_Z, "the constant log Z of training scores; 0 for `neg` and `softmax`"),
+    Field("log_z", options.LOG_Z,
+          f"the constant log Z of training scores; 0 for {_listed(LOSSES_WITHOUT_LOG_Z, 'and')}"),
     Field("layers", options.LAYERS, "layers of the LSTM"),
     Field("reset_at_eos", Flag(), "`true` if every line starts from a zero state, in training and at test time (see "
           "NETWORK); if missing, the value in `arguments`, or `false`", False),

@@ -10,7 +10,7 @@ from neglm_cli.lm.device import Minibatch, Tensors
 from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.reference_device import ReferenceDevice
 from neglm_cli.lm.tensors import whole
-from neglm_cli.objective.losses import LOSSES
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 
 __all__ = ["whole"]

@@ -22,10 +22,11 @@ from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
 from neglm_cli.lm.scalar import dropout_keys
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
-from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
+from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 

@@ -27,6 +27,7 @@ from neglm_cli.lm.cpu.step import sum_of_output_squares
 from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 
 SOFTMAX_SCORES = 1 << 24  # maximum number of scores in memory, unless one row has more
@@ -67,7 +68,7 @@ class Loss(Protocol):
 def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray) -> Loss:
     """Create the loss for some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training
     scores."""
-    if settings.loss == "softmax":
+    if not LOSSES[settings.loss].sampled:
         return SoftmaxLoss(shape, settings, offsets)
     kind = TokenLoss if settings.noise == "token" else SharedLoss
     return kind(shape, settings, parts, noise, offsets)

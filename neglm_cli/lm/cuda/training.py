@@ -24,8 +24,8 @@ from neglm_cli.lm.cuda.optimizer import Reduction, Update
 from neglm_cli.lm.cuda.tables import TableGradients
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import KINDS, step_rate
-from neglm_cli.objective.losses import LOSSES
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 
 SUM_BLOCKS = 256

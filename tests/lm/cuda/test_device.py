@@ -11,7 +11,7 @@ from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
 from neglm_cli.lm.device import Device
-from neglm_cli.objective.losses import LOSSES
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
 from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
