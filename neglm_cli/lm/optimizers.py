@@ -21,7 +21,7 @@ KINDS = {name: number for number, name in enumerate(OPTIMIZERS)}
 ONE = np.float32(1)
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
-FORGOTTEN = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
+MAX_LAZY_STEPS = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
 
 
 def sqrt(x):
@@ -31,6 +31,12 @@ def sqrt(x):
 @overload(sqrt)
 def _sqrt_in_kernels(x):
     return lambda x: math.sqrt(x)  # CUDA has no np.sqrt
+
+
+@register_jitable
+def clip_scale(clip, norm):
+    """Return the factor that clips gradients of this norm, over all parameters: float64."""
+    return clip / norm if norm > clip else 1.0
 
 
 @register_jitable
@@ -63,7 +69,7 @@ def adam_without_gradient(p, m, v, rate):
 
 @register_jitable
 def decay_moments(m, v, steps):
-    """Return m and v after `steps` steps without gradients, which are too late to change p: see FORGOTTEN."""
+    """Return m and v after `steps` steps without gradients, which are too late to change p: see MAX_LAZY_STEPS."""
     return m * BETA1 ** np.float32(steps), v * BETA2 ** np.float32(steps)
 
 

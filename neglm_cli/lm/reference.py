@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.optimizers import ADAM, adagrad, adam, sgd, step_rate
+from neglm_cli.lm.optimizers import ADAM, adagrad, adam, clip_scale, sgd, step_rate
 from neglm_cli.lm.scalar import cell_backward, cell_forward, dropout_keys, dropout_mask, sigmoid
 from neglm_cli.objective.random import draw
 
@@ -177,7 +177,7 @@ class Optimizer:
         """
         self.steps += 1
         norm = float(np.sqrt(sum((g**2).sum() for g in gradient.arrays())))
-        scale = min(1.0, self.clip / norm) if norm else 1.0
+        scale = clip_scale(self.clip, norm)
         count = len(model.arrays())
         for number, (p, g, m, v) in enumerate(
             zip(model.arrays(), gradient.arrays(), self.exp_avg.arrays(), self.exp_avg_sq.arrays(), strict=True)

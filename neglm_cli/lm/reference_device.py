@@ -46,7 +46,7 @@ class ReferenceDevice:
         activations = reference.forward(model, inputs, self.h, self.c, masks, state_mask)
         gradient = model.like()
         scale = 1 / settings.batch
-        if not LOSSES[settings.loss].sampled:
+        if not settings.sampled:
             touched = np.arange(self.shape.words)
             loss, d_y = reference.softmax_loss(model, activations.y, targets, scale, gradient)
         else:

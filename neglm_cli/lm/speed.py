@@ -6,7 +6,7 @@ import time
 from neglm_cli.lm.device import StepResult
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.trainer import Trainer
-from neglm_cli.settings.train_lm import SOFTMAX, Settings
+from neglm_cli.settings.train_lm import Settings
 
 DIRECTIONS = 3  # a product forward; one for the gradient of its weights, one for that of what they multiply
 
@@ -29,5 +29,5 @@ def seconds_per_word(trainer: Trainer, minibatches: int, seconds: float) -> floa
 def flop_per_word(shape: Shape, settings: Settings) -> int:
     """Of the products of matrices in training: those of the layers, and the scores."""
     gates = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
-    scored = shape.words if settings.mode == SOFTMAX else settings.k + 1
+    scored = settings.k + 1 if settings.sampled else shape.words
     return 2 * DIRECTIONS * (gates + scored * shape.hidden)

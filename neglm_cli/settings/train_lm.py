@@ -7,7 +7,6 @@ from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
-TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
 DROPOUT_UNITS = 1 << 16
 LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
 MOST_ALPHA = 10
@@ -43,8 +42,8 @@ class Settings:
     log_z: float = setting(
         0.0,
         f"A constant that is subtracted from training scores ({', '.join(LOSSES_WITH_LOG_Z)}). It changes no "
-        "probability, but decides where training starts: with log k neglm starts as the unigram model, and the first epochs learn more "
-        "than with 0, the paper's.",
+        "probability, but decides where training starts: with log k neglm starts as the unigram model, and the first "
+        "epochs learn more than with 0, the paper's.",
         metavar="X", least=-LARGEST_CONSTANT, most=LARGEST_CONSTANT, shown="log k; 0 for nce",
     )  # fmt: skip
     bias_init: float | None = setting(
@@ -133,8 +132,14 @@ class Settings:
         return asdict(self)
 
     @property
-    def mode(self) -> int:
-        return SOFTMAX if not LOSSES[self.loss].sampled else TOKEN if self.noise == "token" else SHARED
+    def sampled(self) -> bool:
+        """True if the loss uses noise words."""
+        return LOSSES[self.loss].sampled
+
+    @property
+    def shared_noise(self) -> bool:
+        """True if rows of a minibatch share noise words."""
+        return self.sampled and self.noise != "token"
 
     @property
     def group_rows(self) -> int:

@@ -140,11 +140,12 @@ def _device(kind: str, settings: Settings, ranks: Ranks) -> Device:
     else:
         from neglm_cli.lm.cuda.device import CudaDevice
         from neglm_cli.lm.cuda.gemm import TiledGemm
+        from neglm_cli.lm.cuda.network import Kernels
         from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, make_gpu
 
         gpu = make_gpu()
         gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
-        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS, ranks)
+        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS), ranks)
     device.prepare_training()
     return device
 

@@ -81,6 +81,20 @@ def zeros_like(weights: Weights, tables: bool = True) -> Weights:
     )
 
 
+def dense_gradients(weights: Weights, extra: int) -> tuple[Weights, np.ndarray]:
+    """Allocate gradients of the dense parameters in one flat array, for a single allreduce.
+
+    Return them, and the flat array, which ends with `extra` more values.
+    """
+    sizes = {name: getattr(weights, name).shape for name in DENSE}
+    flat = zeros(sum(map(math.prod, sizes.values())) + extra)
+    dense, start = {}, 0
+    for name, size in sizes.items():
+        end = start + math.prod(size)
+        dense[name], start = flat[start:end].reshape(size), end
+    return Weights(**dense, **{name: zeros(1, 1) for name in Weights._fields if name not in DENSE}), flat
+
+
 class OptimizerState(NamedTuple):
     """What the optimizer keeps of past gradients. Adagrad's sums of squares are in `exp_avg_sq`."""
 

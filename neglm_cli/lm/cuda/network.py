@@ -1,5 +1,6 @@
 """The launches of the forward and backward pass through the layers of a model."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,16 +53,21 @@ def persistent_plan(
     return None
 
 
+@dataclass(frozen=True)
+class Kernels:
+    """Configurable kernels: a simulator has variants with fewer threads."""
+
+    gemm: Gemm
+    steps: StepKernels = lstm.STEP_KERNELS
+
+
 class Network:
     """The layers of a model, and their kernels."""
 
-    def __init__(
-        self, gpu: Gpu, gemm: Gemm, shape: Shape, weights: list[Array], batch: int,
-        step_kernels: StepKernels = lstm.STEP_KERNELS,
-    ) -> None:  # fmt: skip
-        self.gpu, self.gemm, self.shape = gpu, gemm, shape
+    def __init__(self, gpu: Gpu, kernels: Kernels, shape: Shape, weights: list[Array], batch: int) -> None:
+        self.gpu, self.gemm, self.shape = gpu, kernels.gemm, shape
         self._weights = weights
-        self._step_kernels = step_kernels
+        self._step_kernels = kernels.steps
         self._batch = batch
 
     @cached_property

@@ -6,10 +6,10 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import END_OF_LINE, LIMITS, Task, by_reference, compare, compare_scores
-from neglm_cli.lm.cuda.checks import Kernels, maker
+from neglm_cli.lm.cuda.checks import maker
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.network import LARGE_BATCH
+from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 
@@ -37,6 +37,4 @@ def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, pro
 
 
 def _scoring(gpu: Gpu, kernels: Kernels, task: Task) -> Device:
-    return CudaDevice(
-        task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels.gemm, kernels.steps
-    )  # fmt: skip
+    return CudaDevice(task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels)

@@ -10,6 +10,7 @@ import pytest
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
+from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
@@ -29,7 +30,7 @@ def slow_except(quick: list[str], names: Iterable[str]) -> list[Any]:
 def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
     gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
     made = CudaDevice(
-        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS
+        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS)
     )  # fmt: skip
     made.prepare_training()
     return made
@@ -60,7 +61,7 @@ def test_a_launch_for_each_step(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", slow_except(["softmax"], ["softmax", "nce"]))
 def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 300)
+    monkeypatch.setattr("neglm_cli.lm.setup.MAX_SCORES", 300)
     settings = replace(TINY, **VARIANTS[variant])
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 

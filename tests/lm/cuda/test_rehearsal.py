@@ -7,9 +7,9 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.checks import Kernels
 from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
+from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.cuda.probe import run_trial
 from neglm_cli.lm.cuda.rehearsal import rehearse
 from neglm_cli.settings.train_lm import Settings
