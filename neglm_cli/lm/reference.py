@@ -15,6 +15,7 @@ import numpy as np
 from neglm_cli.lm.optimizers import ADAM, adagrad, adam, clip_scale, sgd, step_rate
 from neglm_cli.lm.scalar import cell_backward, cell_forward, dropout_keys, dropout_mask, sigmoid
 from neglm_cli.objective.random import draw
+from neglm_cli.settings.train_lm import dropout_threshold
 
 
 @dataclass
@@ -63,7 +64,7 @@ def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed
 
     widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
     """
-    threshold = round(dropout * 65536)
+    threshold = dropout_threshold(dropout)
     masks = []
     for units, key in zip(widths, dropout_keys(seed, epoch, len(widths) - 1), strict=True):
         row_keys = draw(np.full(positions.shape, key), positions)[..., None]

@@ -31,7 +31,7 @@ class ReferenceDevice:
         settings, shape = self.settings, self.shape
         self.h, self.c = ([np.zeros((settings.batch, shape.hidden)) for _ in range(shape.layers)] for _ in range(2))
         self.optimizer = reference.Optimizer(
-            settings.optimizer, not settings.exact, settings.clip, self.model.like(), self.model.like()
+            settings.optimizer, not settings.exact_adam, settings.clip, self.model.like(), self.model.like()
         )
 
     def state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
@@ -81,7 +81,7 @@ class ReferenceDevice:
         return _to_tensors(self.model)
 
     def state(self) -> Tensors:
-        step = self.optimizer.steps if self.settings.exact else 0
+        step = self.optimizer.steps if self.settings.exact_adam else 0
         tensors = row_steps(
             self.shape, self.settings, np.full((len(self.shape.tables), self.shape.words), step, np.int32)
         )

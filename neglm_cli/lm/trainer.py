@@ -17,8 +17,8 @@ from neglm_cli.text.encoded import EncodedCorpus
 
 QUEUED = 2  # minibatches submitted ahead, so that the device never waits
 WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
-ABSURD = 1000.0  # a loss of this many times the first one stops the run at once
-DIVERGING = 2.0  # so does a window whose mean loss is this many times the lowest
+MAX_LOSS_RATIO = 1000.0  # a loss of this many times the first one stops the run at once
+DIVERGENCE_RATIO = 2.0  # so does a window whose mean loss is this many times the lowest
 
 
 class DivergedError(NeglmError):
@@ -136,7 +136,7 @@ class Trainer:
             raise self._diverged(f"the loss is {result.loss:g} and the gradient's norm {result.norm:g}")
         loss = result.loss / result.words
         self._first = loss if self._first == math.inf else self._first
-        if loss > ABSURD * self._first:
+        if loss > MAX_LOSS_RATIO * self._first:
             self._pending.clear()
             raise self._diverged(
                 f"the loss was {self._first:.3f} nats per word and is {loss:g}, the gradient's norm {result.norm:g}"
@@ -144,7 +144,7 @@ class Trainer:
         self._window.append(loss)
         if len(self._window) == WINDOW:
             mean = sum(self._window) / WINDOW
-            if mean > DIVERGING * self._lowest:
+            if mean > DIVERGENCE_RATIO * self._lowest:
                 self._pending.clear()
                 raise self._diverged(
                     f"the loss was {self._lowest:.3f} nats per word and has risen to {mean:.3f}, with a gradient of "

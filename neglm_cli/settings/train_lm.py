@@ -7,10 +7,15 @@ from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
-DROPOUT_UNITS = 1 << 16
+DROPOUT_UNITS = 1 << 16  # a dropout probability is rounded to a multiple of 1 / DROPOUT_UNITS
 LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
 MOST_ALPHA = 10
 RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # learning rates where none is given
+
+
+def dropout_threshold(probability: float) -> int:
+    """Return a dropout probability times DROPOUT_UNITS, rounded."""
+    return round(probability * DROPOUT_UNITS)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,8 @@ class Settings:
         panel=TRAINING, least=1, most=1_000_000, note="the paper's",
     )  # fmt: skip
     optimizer: str = setting(
-        "sgd", "Optimizer.", panel=TRAINING, metavar="sgd|adagrad|adam", choices=tuple(OPTIMIZERS), note="the paper's",
-        presets={"1b": "adam"},
+        "sgd", "Optimizer.", panel=TRAINING, metavar="|".join(OPTIMIZERS), choices=tuple(OPTIMIZERS),
+        note="the paper's", presets={"1b": "adam"},
     )  # fmt: skip
     adam: str = setting(
         "lazy",
@@ -93,10 +98,11 @@ class Settings:
         panel=TRAINING, metavar="lazy|exact", choices=("lazy", "exact"), note="as sparse Adam is elsewhere",
     )  # fmt: skip
     lr: float = setting(
-        1.0,
+        RATES["sgd"],
         "Initial learning rate. The loss is summed over the time steps of a minibatch and averaged over its rows.",
         panel=TRAINING, metavar="RATE", above=0,
-        shown="1, the paper's; 1b: 0.001; with --optimizer adam 0.001, with adagrad 0.1",
+        shown=f"{RATES['sgd']:g}, the paper's; 1b: {RATES['adam']:g}; with --optimizer adam {RATES['adam']:g}, with "
+        f"adagrad {RATES['adagrad']:g}",
     )  # fmt: skip
     decay: float = setting(
         1.2, "Divide the learning rate by this after each epoch, from --decay-from on.", panel=TRAINING, metavar="X",
@@ -120,7 +126,7 @@ class Settings:
     seed: int = setting(
         1,
         "Seed of all random numbers. On the CPU, the same seed and threads give the same bytes. A GPU adds in no fixed "
-        "order: there, two runs differ by rounding, which training lets grow.",
+        "order: there, two runs differ by rounding, which training amplifies.",
         panel=TRAINING, least=0, most=2**63 - 1,
     )  # fmt: skip
     threads: int = setting(
@@ -148,12 +154,12 @@ class Settings:
 
     @property
     def dropout_threshold(self) -> int:
-        """Units of 65,536 that are dropped."""
-        return round(self.dropout * DROPOUT_UNITS)
+        """The dropout probability, times DROPOUT_UNITS."""
+        return dropout_threshold(self.dropout)
 
     @property
-    def exact(self) -> bool:
-        """Whether Adam's zero-gradient updates are applied lazily, on next access, rather than skipped."""
+    def exact_adam(self) -> bool:
+        """True if zero-gradient Adam steps are applied lazily instead of skipped."""
         return self.optimizer == "adam" and self.adam == "exact"
 
     def rate(self, epoch: int) -> float:
@@ -161,7 +167,9 @@ class Settings:
         return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "ptb": {},
-    "1b": preset(Settings, "1b") | {"embedding": 512, "lr": 0.001},  # as many dimensions as hidden units
-}
+def _with_derived(values: dict[str, Any]) -> dict[str, Any]:
+    """Add the embedding size and learning rate that follow from a preset's hidden units and optimizer."""
+    return values | {"embedding": values["hidden"], "lr": RATES[values["optimizer"]]}
+
+
+PRESETS: dict[str, dict[str, Any]] = {"ptb": {}, "1b": _with_derived(preset(Settings, "1b"))}

@@ -4,7 +4,6 @@ The reader validates files against these tables, and `neglm-format(5)` is genera
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from string import Formatter
@@ -14,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITHOUT_LOG_Z
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, OPTIMIZERS, PARAMETERS, TABLES
+from neglm_cli.settings.parameters import (
+    CELL_STATE,
+    HIDDEN_STATE,
+    LAST_UPDATE_STEP,
+    OPTIMIZERS,
+    PARAMETERS,
+    TABLES,
+    Dimension,
+    layer_shape,
+)
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
 
@@ -29,7 +37,7 @@ class Tensor(NamedTuple):
 
     name: str
     dtype: str  # in NumPy
-    shape: tuple[str, ...]  # an expression per dimension, such as V or 4H; see DIMENSIONS
+    shape: tuple[str, ...]  # an expression per dimension, see `Dimension`, with the letters of DIMENSIONS
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
 
@@ -76,7 +84,6 @@ DIMENSIONS = {
     "B": "rows of a minibatch",
 }
 NONZERO_DIMENSIONS = "VDHLB"  # at least 1
-EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
 
 PLACEHOLDERS = {
     "layer": "number of a layer, from 0 to `layers` - 1",
@@ -277,8 +284,7 @@ def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):
             given = dict(zip(placeholders, values, strict=True))
-            inputs = "D" if given.get("layer") == 0 else "H"
-            shape = tuple(inputs if length == "I" else length for length in tensor.shape)
+            shape = layer_shape(tensor.shape, given.get("layer", 0))
             found.append(tensor._replace(name=tensor.name.format(**given), shape=shape))
     return found
 
@@ -295,13 +301,7 @@ def _values(placeholder: str, fields: Mapping[str, Any]) -> Sequence[Any]:
 
 def data_size(kind: str, fields: Mapping[str, Any], lengths: Mapping[str, int]) -> int:
     """Return the bytes of the tensors of a file. lengths: of the dimensions that its tensors have."""
-
-    def length_of(expression: str) -> int:
-        match = EXPRESSION.fullmatch(expression)
-        assert match, expression
-        return int(match[1] or 1) * (lengths[match[2]] if match[2] else 1) + int(match[3] or 0)
-
     return sum(
-        math.prod(map(length_of, tensor.shape)) * np.dtype(tensor.dtype).itemsize
+        math.prod(Dimension.parse(each).length(lengths) for each in tensor.shape) * np.dtype(tensor.dtype).itemsize
         for tensor in tensors_of(KINDS[kind], fields)
     )

@@ -13,7 +13,7 @@ from neglm_cli.lm.model import Progress
 from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
-from tests.lm.making import SMALL, device, whole
+from tests.lm.making import SMALL, device, materialize
 
 LENGTH = 203
 IDS = np.random.default_rng(0).integers(0, 50, LENGTH)
@@ -130,13 +130,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(optimizer: str) -> None:
     for stop in (1, 6, 13):
         first, progress = device(settings, 50), Progress()
         stop_after(Trainer(Words(IDS), first, settings, progress), stop)
-        state = whole(first.parameters() | first.state())
+        state = materialize(first.parameters() | first.state())
         first.close()
         second = device(replace(settings, seed=99), 50)  # different parameters, all to be replaced
         second.settings = settings
         second.restore(state)
         list(Trainer(Words(IDS), second, settings, progress).run())
-        for name, tensor in whole(second.parameters() | second.state()).items():
-            np.testing.assert_array_equal(tensor, whole(complete.parameters() | complete.state())[name], name)
+        for name, tensor in materialize(second.parameters() | second.state()).items():
+            np.testing.assert_array_equal(tensor, materialize(complete.parameters() | complete.state())[name], name)
         second.close()
     complete.close()

@@ -56,7 +56,7 @@ class Training:
             Moments(weights.embedding, exp_avg.embedding, exp_avg_sq.embedding),
             Moments(weights.output, exp_avg.output, exp_avg_sq.output),
         )
-        self._exact = settings.exact
+        self._exact = settings.exact_adam
         rows = min(LOG_Z_ROWS, batch)
         self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)

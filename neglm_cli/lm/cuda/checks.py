@@ -20,8 +20,8 @@ from neglm_cli.lm.checks import (
 )
 from neglm_cli.lm.cuda import gemm as gemms
 from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda.autotune import Trial, choose_gemm
 from neglm_cli.lm.cuda.blas import cublas_of
-from neglm_cli.lm.cuda.choice import Trial, choose_gemm
 from neglm_cli.lm.cuda.device import CudaDevice, describe
 from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Gemm, Groups, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, Gpu

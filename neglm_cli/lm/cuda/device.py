@@ -103,7 +103,7 @@ class CudaDevice:
         return scores.log_z(rows)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        if self.settings.exact:
+        if self.settings.exact_adam:
             self._training.flush_all_lazy_updates(step, rate)
 
     def memory(self) -> dict[str, int]:

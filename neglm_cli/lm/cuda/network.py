@@ -18,7 +18,7 @@ from neglm_cli.lm.parameters import Shape
 FLOAT_BYTES = 4
 LARGE_BATCH = 64  # rows from which on a time step has enough work for a launch of its own
 RESERVED_BYTES = 1 << 10  # of shared memory, for cooperative kernels from sm_90 on
-ROWS_AT_ONCE, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
+MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
 
 
 class PersistentPlan(NamedTuple):
@@ -35,21 +35,21 @@ def persistent_plan(
 
     inner: terms of a sum; columns: sums of each unit.
     """
-    at_once = min(ROWS_AT_ONCE, -(-batch // lstm.ROWS) * lstm.ROWS)
-    for own in range(1, units + 1):
-        slices = min(SLICES, max(1, THREADS // (own * at_once // lstm.ROWS)), inner)
-        weights = columns * own * inner
+    at_once = min(MAX_ROWS, -(-batch // lstm.ROWS) * lstm.ROWS)
+    for block_units in range(1, units + 1):
+        slices = min(SLICES, max(1, THREADS // (block_units * at_once // lstm.ROWS)), inner)
+        weights = columns * block_units * inner
         rest = (SHARED_BYTES - RESERVED_BYTES) // FLOAT_BYTES - weights
         depth = min(inner, rest // at_once)
-        if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * own > rest:
+        if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * block_units > rest:
             return None
-        threads = min(THREADS, -(-own * (at_once // lstm.ROWS) * slices // 32) * 32)
-        if own * (at_once // lstm.ROWS) > threads:
+        threads = min(THREADS, -(-block_units * (at_once // lstm.ROWS) * slices // 32) * 32)
+        if block_units * (at_once // lstm.ROWS) > threads:
             return None
-        shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * own))
-        blocks = -(-units // own)
+        shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * block_units))
+        blocks = -(-units // block_units)
         if blocks <= gpu.most_blocks(kernel, threads, shared):
-            return PersistentPlan(Grid(blocks, threads, shared), Tiling(own, at_once, slices, depth))
+            return PersistentPlan(Grid(blocks, threads, shared), Tiling(block_units, at_once, slices, depth))
     return None
 
 

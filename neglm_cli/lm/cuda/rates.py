@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from neglm_cli.lm.checks import END_OF_LINE, Task
+from neglm_cli.lm.cuda.autotune import Trial
 from neglm_cli.lm.cuda.checks import all_gemms, own_gemms
-from neglm_cli.lm.cuda.choice import Trial
 from neglm_cli.lm.cuda.gemm import Extent
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.devices import make_device

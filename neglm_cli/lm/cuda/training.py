@@ -64,7 +64,7 @@ class Training:
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
         self._tables.find_rows(batch, config, self._alias_table)
-        if self._settings.exact:
+        if self._settings.exact_adam:
             self.flush_lazy_updates(self._tables.gradients, global_batch.step, global_batch.rate)
         self._network.forward(self.weights.table, batch, config, self.activations, self._y)
         self._loss.compute(self.weights.table, self._buffers.d_y, batch, config)
@@ -80,7 +80,7 @@ class Training:
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
         sparse = parallel.reduce(global_batch, self._tables.gradients, dense)
-        if self._settings.exact:
+        if self._settings.exact_adam:
             # rows that this rank did not touch
             self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
         return sparse

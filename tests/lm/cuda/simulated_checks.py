@@ -8,7 +8,7 @@ from typing import Any
 
 from neglm_cli.lm import setup
 from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_cpu
-from neglm_cli.lm.cuda import checks, choice, network
+from neglm_cli.lm.cuda import autotune, checks, network
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
 from neglm_cli.lm.cuda.network import Kernels
@@ -66,7 +66,7 @@ def main() -> None:
     take_turns()
     network.LARGE_BATCH = SIZES.large_batch
     setup.MAX_SCORES = 2 * 4  # a few words at a time for the softmax
-    choice.REPEATS = 1
+    autotune.REPEATS = 1
     del VARIANTS["neglm, Adagrad"]
     gpu = SimulatedGpu()
     small = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)

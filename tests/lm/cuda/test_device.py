@@ -15,7 +15,7 @@ from neglm_cli.lm.device import Device
 from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
-from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
+from tests.lm.making import END_OF_LINE, SMALL, counts, device, materialize, minibatch, model_of, parameters
 from tests.lm.test_device import VARIANTS, WORDS, compare
 
 TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch
@@ -95,13 +95,13 @@ def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
     )  # fmt: skip
     train(alone, range(6))
     train(first, range(2))
-    second.restore(whole(first.parameters() | first.state()))
+    second.restore(materialize(first.parameters() | first.state()))
     train(second, range(2, 4))
-    third.restore(whole(second.parameters() | second.state()))
+    third.restore(materialize(second.parameters() | second.state()))
     train(third, range(4, 6))
     for one in (alone, third):
         one.flush_lazy_updates(6, settings.lr)
-    expected, found = (whole(one.parameters() | one.state()) for one in (alone, third))
+    expected, found = (materialize(one.parameters() | one.state()) for one in (alone, third))
     assert expected.keys() == found.keys()
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=2e-5, err_msg=name)
