@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from neglm_cli.cli.manual import pages
 from neglm_cli.cli.roff import verbatim
 from neglm_cli.lm import reference, scalar
 from neglm_cli.lm.cpu.optimizer import Moments, Update, update_range
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
@@ -305,7 +304,6 @@ def test_the_reported_norm_is_before_clipping() -> None:
 
 
 def test_progress_keys_are_as_documented(neglm: Neglm) -> None:
-    assert list(manual_model.PROGRESS) == [field.name for field in fields(Progress)]
     text = some_text(1000)
     Path("corpus.txt").write_bytes(text)
     Path("valid.txt").write_bytes(TEXT)

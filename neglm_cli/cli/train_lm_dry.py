@@ -62,8 +62,8 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
 
 def _seconds_per_word(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> float:
     from neglm_cli.lm.job import Job, new_device
-    from neglm_cli.lm.model import Progress
     from neglm_cli.lm.speed import seconds_per_word
+    from neglm_cli.settings.progress import Progress
 
     device = new_device(texts.words, settings, gpu, empty=True)
     found = seconds_per_word(Job(texts, settings, device, Progress()).trainer, TRIED, TRIED_SECONDS)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.lm.device import Device, StepResult
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.tensors import materialize
 from neglm_cli.lm.trainer import Trainer
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encoded import InMemoryCorpus
 

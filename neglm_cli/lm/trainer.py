@@ -9,8 +9,8 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, StepResult
-from neglm_cli.lm.model import Progress
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.lm.job import Job, Texts, check_batch, check_known, new_device
-from neglm_cli.lm.model import CHECKPOINT, LanguageModel, Progress
+from neglm_cli.lm.model import CHECKPOINT, LanguageModel
 from neglm_cli.objective.losses import initial_log_z
 from neglm_cli.runs.corpora import Named, check_texts, find_vocabulary, has_vocabulary, open_named_or_recorded
 from neglm_cli.runs.host import Host
@@ -17,6 +17,7 @@ from neglm_cli.runs.train_lm import Request
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.declare import declared
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import PRESETS, RATES, Settings
 from neglm_cli.text.corpus import Corpus, open_corpus
 from neglm_cli.text.encoded import EncodedCorpus, default_cache, open_encoded

@@ -104,7 +104,7 @@ def test_documented_fields_and_arguments_must_agree(neglm: Neglm) -> None:
     given = tensors(bias=False)
     Path("test.txt").write_text(TEXT)
     perplexities = []
-    for fields in ({"loss": "neglm"}, {"loss": "neg"}, {"loss": "neglm", "noise_alpha": "0"}):
+    for fields in ({"loss": "neglm"}, {"loss": "neg", "log_z": "0"}, {"loss": "neglm", "noise_alpha": "0"}):
         write("model.safetensors", given, **fields)
         perplexities.append(load_as(neglm_cli.LanguageModel, "model.safetensors").perplexity("test.txt"))
     assert len(set(perplexities)) == 3

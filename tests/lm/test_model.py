@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.model import CHECKPOINT, MODEL, LanguageModel, Progress, save
+from neglm_cli.lm.model import CHECKPOINT, MODEL, LanguageModel, save
+from neglm_cli.settings.progress import Progress
 from neglm_cli.store import container
 from neglm_cli.text.word_index import WordIndex
 from tests.lm.making import SMALL, device, materialize

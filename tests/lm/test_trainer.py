@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.device import Minibatch, StepResult
-from neglm_cli.lm.model import Progress
-from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.lm.trainer import MAX_LOSS_RATIO, WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 from tests.lm.making import SMALL, device, materialize
@@ -92,6 +92,14 @@ def test_an_increasing_loss_raises() -> None:
     many = replace(SETTINGS, epochs=10 * WINDOW)
     with pytest.raises(DivergedError, match="was 2.000 nats per word and has risen to 5"):
         run(many, Recorder(lambda step: 2.0 if step <= 2 * WINDOW else 5.0))
+
+
+def test_a_loss_far_above_the_first_one_raises_at_once() -> None:
+    """The ratio is of nats per word: minibatches at the end of an epoch are smaller."""
+    jump = 6
+    with pytest.raises(DivergedError, match=r"step 6 .* the loss was 2\.000 nats per word and is 2002"):
+        run(SETTINGS, Recorder(lambda step: 2.0 if step != jump else 2.0 * MAX_LOSS_RATIO + 2))
+    run(SETTINGS, Recorder(lambda step: 2.0 if step != jump else 2.0 * MAX_LOSS_RATIO))
 
 
 def stop_after(trainer: Trainer, minibatches: int) -> None:

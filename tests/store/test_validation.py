@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.model import Progress
 from neglm_cli.settings.declare import declared
 from neglm_cli.settings.embed import Settings as EmbedSettings
 from neglm_cli.settings.losses import LOSSES
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings as LanguageModelSettings
 from neglm_cli.store import container, options, schema
 from neglm_cli.store.rules import SchemaError
