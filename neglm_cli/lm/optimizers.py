@@ -5,8 +5,8 @@
     Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
               rate_t = rate · √(1−β₂^t) / (1−β₁^t)
 
-Kernels compile these functions for float32, and `reference` calls them with float64 arrays. What each optimizer
-keeps of past gradients is declared in `settings.parameters`.
+Kernels compile these functions for float32, and `reference` calls them with float64 arrays. The state of each
+optimizer is declared in `settings.parameters`.
 """
 
 import math
@@ -75,13 +75,13 @@ def decay_moments(m, v, steps):
 
 @register_jitable
 def bias_correction(beta1_power, beta2_power):
-    """Adam's factor of the learning rate, from β₁^t and β₂^t in float64."""
+    """Return Adam's factor of the learning rate, from β₁^t and β₂^t in float64."""
     return math.sqrt(1 - beta2_power) / (1 - beta1_power)
 
 
 @register_jitable
 def step_rate(kind, rate, step):
-    """The learning rate of a step, with Adam's bias correction."""
+    """Return the learning rate of a step, with Adam's bias correction."""
     if kind == ADAM:
         rate *= bias_correction(np.float64(BETA1) ** step, np.float64(BETA2) ** step)
     return np.float32(rate)

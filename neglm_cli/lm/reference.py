@@ -60,7 +60,7 @@ class Activations:
 
 
 def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
-    """The masks before each layer and before the output, (B, T, units) each: factors of units.
+    """Return the dropout masks before each layer and before the output, (B, T, units) each.
 
     widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
     """
@@ -125,7 +125,10 @@ def sampled_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, noise: np.ndarray, offsets: np.ndarray, biased: bool,
     scale: float, gradient: Model,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
-    """The loss of negative sampling, summed over words, and `scale` times its gradient by y. noise: (B, T, K)."""
+    """Return the loss of negative sampling, summed over words, and `scale` times its gradient by y.
+
+    noise: (B, T, K).
+    """
     words = np.concatenate([targets[..., None], noise], axis=2)
     truth = np.zeros(words.shape)
     truth[..., 0] = 1
@@ -138,7 +141,7 @@ def sampled_loss(
 
 
 def logits(model: Model, y: np.ndarray, offsets: np.ndarray, biased: bool) -> np.ndarray:
-    """The scores of all words: (B, T, V)."""
+    """Return the scores of all words: (B, T, V)."""
     return y @ model.output.T + offsets + biased * model.output_bias
 
 
@@ -150,7 +153,7 @@ def log_sum_exp(scores: np.ndarray) -> np.ndarray:
 def softmax_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, scale: float, gradient: Model
 ) -> tuple[float, np.ndarray]:
-    """The cross-entropy over all words, summed over words, and `scale` times its gradient by y."""
+    """Return the cross-entropy over the vocabulary, summed over words, and `scale` times its gradient by y."""
     scores = logits(model, y, np.zeros(len(model.output_bias)), True)
     log_z = log_sum_exp(scores)
     truth = np.eye(len(model.output_bias))[targets]
@@ -172,7 +175,7 @@ class Optimizer:
     steps: int = 0
 
     def step(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
-        """Update the parameters, with the gradient clipped to the norm `clip`; returns its norm before.
+        """Update the parameters, with gradient-norm clipping. Return the norm before clipping.
 
         touched: the words whose rows of `embedding` and of `output` have a gradient.
         """

@@ -17,8 +17,8 @@ from neglm_cli.text.encoded import EncodedCorpus
 
 QUEUED = 2  # minibatches submitted ahead, so that the device never waits
 WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
-MAX_LOSS_RATIO = 1000.0  # a loss of this many times the first one stops the run at once
-DIVERGENCE_RATIO = 2.0  # so does a window whose mean loss is this many times the lowest
+MAX_LOSS_RATIO = 1000.0  # times the first loss: a higher one stops the run at once
+DIVERGENCE_RATIO = 2.0  # times the lowest mean loss of a window: a window with a higher mean stops the run
 
 
 class DivergedError(NeglmError):
@@ -31,7 +31,7 @@ class Stopped(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The result of an epoch. perplexity: of the validation text; best: whether it is the lowest so far."""
+    """The result of an epoch. perplexity: of the validation text; best: True if it is the lowest so far."""
 
     epoch: int  # from 1 on
     loss: float  # nats per word

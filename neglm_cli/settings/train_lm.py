@@ -1,4 +1,4 @@
-"""The settings of a training, besides its data: the options of `neglm train-lm`, stored with the model."""
+"""The settings of a training, without its data: the options of `neglm train-lm`, stored with the model."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,9 +8,9 @@ from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
 DROPOUT_UNITS = 1 << 16  # a dropout probability is rounded to a multiple of 1 / DROPOUT_UNITS
-LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
+LARGEST_CONSTANT = 1000  # initial parameters, and constants added to scores
 MOST_ALPHA = 10
-RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # learning rates where none is given
+RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # default learning rates
 
 
 def dropout_threshold(probability: float) -> int:
@@ -101,8 +101,8 @@ class Settings:
         RATES["sgd"],
         "Initial learning rate. The loss is summed over the time steps of a minibatch and averaged over its rows.",
         panel=TRAINING, metavar="RATE", above=0,
-        shown=f"{RATES['sgd']:g}, the paper's; 1b: {RATES['adam']:g}; with --optimizer adam {RATES['adam']:g}, with "
-        f"adagrad {RATES['adagrad']:g}",
+        shown=f"{RATES['sgd']:g}, the paper's; 1b: {RATES['adam']:g}; with --optimizer "
+        + ", ".join(f"{name} {rate:g}" for name, rate in RATES.items() if name != "sgd"),
     )  # fmt: skip
     decay: float = setting(
         1.2, "Divide the learning rate by this after each epoch, from --decay-from on.", panel=TRAINING, metavar="X",
@@ -163,7 +163,7 @@ class Settings:
         return self.optimizer == "adam" and self.adam == "exact"
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch, from 0 on: divided by `decay` after each epoch from number `decay_from` on."""
+        """Return the learning rate of an epoch, counted from 0: it decays after each epoch from `decay_from` on."""
         return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
 

@@ -75,13 +75,13 @@ class CpuDevice:
         return PendingMinibatch(parts, minibatch.inputs.size)
 
     def _rows_of(self, minibatch: Minibatch) -> tuple[BatchArrays, StepConfig]:
-        """This rank's rows of a minibatch, and the configuration of its step."""
+        """Return this rank's rows of a minibatch, and the configuration of its step."""
         inputs, targets, positions = (array[self._setup.rows] for array in minibatch[:3])
         batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number)
         return batch, self.config(inputs.shape, minibatch)
 
     def config(self, shape: tuple[int, ...], minibatch: Minibatch | None = None) -> StepConfig:
-        """The configuration of a step on (B, T) words; without a minibatch, that of scoring."""
+        """Return the configuration of a step on (B, T) words; without a minibatch, that of scoring."""
         settings = self.settings
         batch, steps = shape
         if minibatch is None:
@@ -172,5 +172,5 @@ def load_kernels(settings: Settings, training: bool) -> None:
 
 
 def _by_step(array: np.ndarray) -> np.ndarray:
-    """Rows (t·B + b) from (B, T)."""
+    """Return (B, T) as rows t·B + b."""
     return np.ascontiguousarray(array.T).reshape(-1)

@@ -28,7 +28,7 @@ class DataParallel:
         )
 
     def reduce(self, global_batch: Minibatch, local: SparseGradients, dense: list[Array]) -> SparseGradients:
-        """The rows that any rank has touched, with the sums of their gradients; `dense` is summed in place.
+        """Return the rows that any rank has touched, with the sums of their gradients. `dense` is summed in place.
 
         The last row of local.values is zero. Unless each row of the batch has noise words of its own, every rank knows
         the rows that the others have touched.
@@ -55,7 +55,7 @@ class DataParallel:
         return self._reduced
 
     def sum_of(self, value: float) -> float:
-        """The sum over all ranks."""
+        """Return the sum over all ranks."""
         total = np.array([value])
         self._ranks.allreduce(total)
         return float(total[0])
@@ -71,7 +71,7 @@ class DataParallel:
 
 
 def _slots(union: np.ndarray, local: np.ndarray, missing: int) -> np.ndarray:
-    """The index of each row of the union in `local`, which is in no order, or `missing`; uint64."""
+    """Return the index of each row of the union in `local`, which is in no order, or `missing`; uint64."""
     order = np.argsort(local)
     at = np.searchsorted(local, union, sorter=order)
     at = order[np.minimum(at, len(local) - 1)]

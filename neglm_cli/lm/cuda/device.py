@@ -148,5 +148,5 @@ class CudaDevice:
 
 
 def describe(plan: PersistentPlan | None) -> str:
-    """How time steps are launched, for reports."""
+    """Describe how time steps are launched."""
     return "a launch for each step" if plan is None else f"one launch for all steps, {plan.grid.blocks} blocks"

@@ -31,7 +31,7 @@ class PersistentPlan(NamedTuple):
 def persistent_plan(
     gpu: Gpu, kernel: Kernel, units: int, inner: int, batch: int, columns: int
 ) -> PersistentPlan | None:
-    """The plan with the most blocks that the GPU can run at once, or None.
+    """Return the plan with the most blocks that the GPU can run at once, or None.
 
     inner: terms of a sum; columns: sums of each unit.
     """

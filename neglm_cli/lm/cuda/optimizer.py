@@ -112,7 +112,7 @@ def _update(moments, at, g, scale, update):
 
 @inlined
 def _clip_scale(result, clip):
-    """The factor of gradients that clips them; 0 if the norm is NaN or infinite."""
+    """Return the factor that clips gradients; 0 if the norm is NaN or infinite."""
     norm = result[NORM]
     if not math.isfinite(norm):
         return np.float32(0)
@@ -135,7 +135,7 @@ def update_rows(
 ) -> None:
     """Update rows of the table, a block for each. Adam keeps the step of each row's last update.
 
-    row_counts: `RowIndex.counts`, which goes back to 0 here.
+    row_counts: `RowIndex.counts`, which is reset to 0.
     """
     rows, counts, values = sparse
     scale, width = _clip_scale(result, update.clip), values.shape[1]
