@@ -131,7 +131,7 @@ class Training:
         self._gpu.synchronize()  # before these two arrays are freed
 
     def memory(self) -> dict[str, int]:
-        """Return the bytes of what outlives a minibatch, by purpose, as on the CPU."""
+        """Return the bytes of arrays that outlive a minibatch, by purpose, as on the CPU."""
         state, sparse = self.state, self._tables.gradients
         gradients = self.gradients.nbytes + self._loss.dense_gradients.nbytes
         return {

@@ -33,11 +33,11 @@ def test_the_trial(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("variant", ["neglm", "softmax", "shared by a batch", "exact adam"])
-def test_a_rehearsal_passes(gpu: Gpu, variant: str) -> None:
+def test_a_smoke_test_passes(gpu: Gpu, variant: str) -> None:
     smoke_test(gpu, replace(Settings(), **VARIANTS[variant]), True, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
 
 
-def test_a_rehearsal_uses_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_smoke_test_uses_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("network", "warmup"):
         monkeypatch.setattr(f"neglm_cli.lm.cuda.{module}.LARGE_BATCH", 2)
     gpu.kernels_run.clear()
@@ -47,7 +47,7 @@ def test_a_rehearsal_uses_the_kernels_of_a_large_batch(gpu: Gpu, monkeypatch: py
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_rehearsal_detects_wrong_results(gpu: Gpu, training: bool) -> None:
+def test_a_smoke_test_detects_wrong_results(gpu: Gpu, training: bool) -> None:
     smoke_test(gpu, Settings(), training, Kernels(TiledGemm(gpu, *SMALL), SMALL_STEPS))
     with pytest.raises(NeglmError, match="the GPU gives wrong results for a tiny model .*scores"):
         smoke_test(gpu, Settings(), training, Kernels(Wrong(gpu, *SMALL), SMALL_STEPS))
