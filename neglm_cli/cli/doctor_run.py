@@ -10,9 +10,9 @@ from neglm_cli.cli.doctor_machine import OK, Found, size
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import END_OF_LINE, Check, Task, cpu_checks, described
 from neglm_cli.lm.devices import make_device
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:

@@ -3,9 +3,11 @@
 The tests evaluate the formulas here and compare them with what neglm computes.
 """
 
+from dataclasses import fields
 from typing import NamedTuple
 
 from neglm_cli.cli.roff import bold, paragraph, section, tagged, verbatim
+from neglm_cli.settings.progress import Progress
 
 NETWORK = (
     "z = x @ lstm.n.w_ih + h @ lstm.n.w_hh + lstm.n.bias",
@@ -42,19 +44,6 @@ OPTIMIZERS = {
     ),
 }
 LEARNING_RATE = "lr * decay ** -max(0, epoch - decay_from)"
-
-PROGRESS = {
-    "epoch": "Epochs completed.",
-    "minibatch": "Minibatches completed in the current epoch; 0 between epochs and in a finished model.",
-    "step": "Minibatches completed in all epochs.",
-    "words": "Words predicted in all epochs.",
-    "loss_sum": "Training loss in nats, summed over the words of the current epoch; 0 between epochs and in a finished "
-    "model.",
-    "loss_words": "Number of words in that sum.",
-    "epoch_losses": "List with the mean training loss of each completed epoch, in nats per word.",
-    "valid_perplexities": "List with the validation perplexity after each completed epoch; empty without a validation "
-    "text.",
-}
 
 
 def model_sections() -> list[str]:
@@ -170,4 +159,4 @@ def _training() -> list[str]:
 
 def _progress() -> list[str]:
     lines = section("PROGRESS", "Keys of `progress` in language models and checkpoints:")
-    return lines + [line for name, meaning in PROGRESS.items() for line in tagged(bold(name), meaning)]
+    return lines + [line for each in fields(Progress) for line in tagged(bold(each.name), each.metadata["meaning"])]

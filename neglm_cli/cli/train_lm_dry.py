@@ -30,7 +30,7 @@ def estimate(request: Request, gpu: "Gpu | None", host: Host) -> dict[str, Any]:
 def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[str, Any]:
     from neglm_cli.lm.footprint import footprint
     from neglm_cli.lm.parameters import Shape
-    from neglm_cli.objective.losses import LOSSES
+    from neglm_cli.settings.losses import LOSSES
     from neglm_cli.store.schema import data_size
     from neglm_cli.text.batches import Batches
 
@@ -62,8 +62,8 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
 
 def _seconds_per_word(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> float:
     from neglm_cli.lm.job import Job, new_device
-    from neglm_cli.lm.model import Progress
     from neglm_cli.lm.speed import seconds_per_word
+    from neglm_cli.settings.progress import Progress
 
     device = new_device(texts.words, settings, gpu, empty=True)
     found = seconds_per_word(Job(texts, settings, device, Progress()).trainer, TRIED, TRIED_SECONDS)

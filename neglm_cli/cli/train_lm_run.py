@@ -81,7 +81,7 @@ def _record(report: Report) -> dict[str, Any]:
 
 def summary_of(training: "LmTraining", loop: Loop, output: str) -> dict[str, Any]:
     """Return the results of a run, for --json."""
-    from neglm_cli.objective.losses import LOSSES
+    from neglm_cli.settings.losses import LOSSES
 
     job = training.job
     progress, settings = job.progress, job.settings

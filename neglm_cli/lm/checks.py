@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.lm.device import Device, StepResult
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
-from neglm_cli.lm.tensors import whole
+from neglm_cli.lm.tensors import materialize
 from neglm_cli.lm.trainer import Trainer
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encoded import InMemoryCorpus
 
@@ -138,7 +138,7 @@ def compare_resumed(task: Task, make: Maker, make_next: Maker) -> dict[str, floa
     device, after = make(task), make_next(task)
     try:
         _, progress = _train(device, None, task, Progress())
-        after.restore(whole(device.parameters() | device.state()))
+        after.restore(materialize(device.parameters() | device.state()))
         start = _parameters(device)
         errors, _ = _train(after, device, task, progress)
         return errors | _training_errors(after, device, start)
@@ -173,14 +173,14 @@ def _train(
 
 def _parameters(device: Device) -> dict[str, np.ndarray]:
     """Return a copy of the current parameters."""
-    return {name: array.copy() for name, array in whole(device.parameters()).items()}
+    return {name: array.copy() for name, array in materialize(device.parameters()).items()}
 
 
 def _training_errors(device: Device, expected: Device, start: dict[str, np.ndarray]) -> dict[str, float]:
     """Return errors of parameters, states and log Z. That of a parameter is relative to its update since `start`."""
-    found, wanted = whole(device.parameters()), whole(expected.parameters())
+    found, wanted = materialize(device.parameters()), materialize(expected.parameters())
     parameters = [_relative(found[name] - wanted[name], wanted[name] - start[name]) for name in wanted]
-    found, wanted = whole(device.state()), whole(expected.state())
+    found, wanted = materialize(device.state()), materialize(expected.state())
     state = [_relative(found[name] - wanted[name], wanted[name]) for name in (HIDDEN_STATE, CELL_STATE)]
     log_z = float(np.abs(device.log_z() - expected.log_z()).max())
     return {"parameters": _worst(parameters), "state": _worst(state), "log Z": log_z}

@@ -91,19 +91,20 @@ def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
 
 
 def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None], ranks: Ranks) -> Device:
-    from neglm_cli.lm.cuda.checks import Kernels
-    from neglm_cli.lm.cuda.choice import choose_gemm
+    from neglm_cli.lm.cuda.autotune import choose_gemm
     from neglm_cli.lm.cuda.device import CudaDevice
     from neglm_cli.lm.cuda.gemm import Extent
     from neglm_cli.lm.cuda.gpu import IS_SIMULATED
-    from neglm_cli.lm.cuda.rehearsal import rehearse
+    from neglm_cli.lm.cuda.network import Kernels
+    from neglm_cli.lm.cuda.warmup import smoke_test
 
     note("compiling kernels for the GPU, which takes a while …")
     shape, settings = model[0].shape, model[1]
-    gemm = choose_gemm(gpu, Extent(settings.batch * settings.bptt, 4 * shape.hidden, shape.hidden + 1), note)
+    extent = Extent(settings.batch * settings.bptt, 4 * shape.hidden, shape.hidden + 1)
+    kernels = Kernels(choose_gemm(gpu, extent, note))
     if not IS_SIMULATED:  # where it would take minutes
-        rehearse(gpu, settings, training, Kernels(gemm), ranks.size)
-    device = CudaDevice(*model, gpu, gemm, ranks=ranks)
+        smoke_test(gpu, settings, training, kernels, ranks.size)
+    device = CudaDevice(*model, gpu, kernels, ranks)
     if training:
         device.prepare_training()
     return device

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neglm_cli.lm.parameters import Shape, padded, zero_parameters
+from neglm_cli.lm.setup import DeviceSetup
 from neglm_cli.settings.train_lm import Settings
 
 if TYPE_CHECKING:
@@ -17,25 +18,19 @@ def footprint(shape: Shape, settings: Settings, counts: np.ndarray, gpu: "Gpu | 
     Buffers for rows that a minibatch touches count in full, though most minibatches touch fewer.
     """
     if gpu is None:
-        return _on_cpu(shape, settings)
+        return _on_cpu(shape, settings, counts)
     from neglm_cli.lm.cuda.footprint import footprint as footprint_on_gpu
 
     return footprint_on_gpu(zero_parameters(shape), settings, counts)
 
 
-def _on_cpu(shape: Shape, settings: Settings) -> dict[str, int]:
+def _on_cpu(shape: Shape, settings: Settings, counts: np.ndarray) -> dict[str, int]:
     from neglm_cli.lm.cpu import arrays
-    from neglm_cli.lm.cpu.batch_parts import batch_parts
     from neglm_cli.lm.cpu.threads import Team
     from neglm_cli.lm.cpu.training import Training
 
-    noise, offsets = np.zeros(shape.words, np.uint64), np.zeros(shape.words, np.float32)
     with arrays.only_counted():
         owned = arrays.partition(shape, settings.threads)
         tables = {table: arrays.zeros(shape.words, padded(shape.width(table))) for table in shape.tables}
         weights = arrays.empty_weights(shape, tables)
-        gradients = arrays.zeros_like(weights, tables=False)
-        training = Training(
-            shape, settings, weights, gradients, batch_parts(settings.batch, 0, 1), noise, offsets, Team([]), owned
-        )
-        return training.memory()
+        return Training(DeviceSetup(shape, settings, counts), weights, Team([]), owned).memory()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.lm.device import Scorer, StepOutput
-from neglm_cli.objective.random import WORDS_TO_COME, draw, stream
+from neglm_cli.objective.random import GENERATE, draw, stream
 
 BITS = np.float64(2.0**-53)
 S11 = np.uint64(11)
@@ -49,7 +49,7 @@ class Generator:
         """prompt: ids, at least one; for an empty prompt, an end of line."""
         self._scorer = scorer
         self._sampling = sampling
-        self._key = stream(seed, WORDS_TO_COME)
+        self._key = stream(seed, GENERATE)
         self._drawn = 0
         self.restart(prompt)
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
-from neglm_cli.lm.model import CHECKPOINT, MODEL, Progress, save
+from neglm_cli.lm.model import CHECKPOINT, MODEL, save
 from neglm_cli.lm.parameters import Shape, initial_parameters, zero_parameters
 from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus

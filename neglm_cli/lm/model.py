@@ -1,7 +1,7 @@
 """Files of language models: finished models, and checkpoints of unfinished trainings."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
 from neglm_cli.settings.parameters import HIDDEN_STATE
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store import container
 from neglm_cli.store.schema import KINDS
@@ -17,30 +18,6 @@ from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.word_index import WordIndex
 
 MODEL, CHECKPOINT = "language model", "checkpoint"
-
-
-@dataclass
-class Progress:
-    """The progress of a training. Equal trainings have equal progress: no clock is involved."""
-
-    epoch: int = 0  # completed epochs
-    minibatch: int = 0  # completed minibatches of the current epoch
-    step: int = 0  # completed minibatches of all epochs
-    words: int = 0  # predicted in all epochs
-    loss_sum: float = 0.0  # nats, over the words of the current epoch
-    loss_words: int = 0
-    epoch_losses: list[float] = field(default_factory=list)  # nats per word, of completed epochs
-    valid_perplexities: list[float] = field(default_factory=list)  # after completed epochs
-
-    @property
-    def best(self) -> float:
-        """The lowest validation perplexity."""
-        return min(self.valid_perplexities, default=float("inf"))
-
-    @property
-    def best_epoch(self) -> int:
-        """The number of the best epoch, from 1; 0 without a validation text."""
-        return self.valid_perplexities.index(self.best) + 1 if self.valid_perplexities else 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@
     Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
               rate_t = rate · √(1−β₂^t) / (1−β₁^t)
 
-Kernels compile these functions for float32, and `reference` calls them with float64 arrays. What each optimizer
-keeps of past gradients is declared in `settings.parameters`.
+Kernels compile these functions for float32, and `reference` calls them with float64 arrays. The state of each
+optimizer is declared in `settings.parameters`.
 """
 
 import math
@@ -21,7 +21,7 @@ KINDS = {name: number for number, name in enumerate(OPTIMIZERS)}
 ONE = np.float32(1)
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
-FORGOTTEN = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
+MAX_LAZY_STEPS = 300  # zero-gradient steps after which exp_avg has decayed to nothing: 0.9^300 = 2e-14
 
 
 def sqrt(x):
@@ -31,6 +31,12 @@ def sqrt(x):
 @overload(sqrt)
 def _sqrt_in_kernels(x):
     return lambda x: math.sqrt(x)  # CUDA has no np.sqrt
+
+
+@register_jitable
+def clip_scale(clip, norm):
+    """Return the factor that clips gradients of this norm, over all parameters: float64."""
+    return clip / norm if norm > clip else 1.0
 
 
 @register_jitable
@@ -63,19 +69,19 @@ def adam_without_gradient(p, m, v, rate):
 
 @register_jitable
 def decay_moments(m, v, steps):
-    """Return m and v after `steps` steps without gradients, which are too late to change p: see FORGOTTEN."""
+    """Return m and v after `steps` steps without gradients, which are too late to change p: see MAX_LAZY_STEPS."""
     return m * BETA1 ** np.float32(steps), v * BETA2 ** np.float32(steps)
 
 
 @register_jitable
 def bias_correction(beta1_power, beta2_power):
-    """Adam's factor of the learning rate, from β₁^t and β₂^t in float64."""
+    """Return Adam's factor of the learning rate, from β₁^t and β₂^t in float64."""
     return math.sqrt(1 - beta2_power) / (1 - beta1_power)
 
 
 @register_jitable
 def step_rate(kind, rate, step):
-    """The learning rate of a step, with Adam's bias correction."""
+    """Return the learning rate of a step, with Adam's bias correction."""
     if kind == ADAM:
         rate *= bias_correction(np.float64(BETA1) ** step, np.float64(BETA2) ** step)
     return np.float32(rate)

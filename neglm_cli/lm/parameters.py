@@ -1,20 +1,21 @@
 """The parameters of a model in host memory, with the shapes and initial values that `settings.parameters` declares."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.objective.losses import first_bias
-from neglm_cli.objective.random import START, draw, stream, unit
+from neglm_cli.objective.losses import initial_bias
+from neglm_cli.objective.random import INIT, draw, stream, unit
 from neglm_cli.settings import parameters as spec
-from neglm_cli.settings.parameters import ParameterSpec
+from neglm_cli.settings.parameters import Dimension, ParameterSpec
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.simd import ROW_UNIT, aligned
 
-ROWS_AT_ONCE = 4096
+BLOCK_ROWS = 4096  # rows of a table that are copied or filled at a time
 
 
 def padded(width: int) -> int:
@@ -35,7 +36,16 @@ class Shape(NamedTuple):
     @property
     def inputs(self) -> list[int]:
         """Inputs of each layer."""
-        return [self.embedding] + [self.hidden] * (self.layers - 1)
+        return [self._lengths[spec.layer_inputs(layer)] for layer in range(self.layers)]
+
+    @property
+    def lstm_macs(self) -> int:
+        """Multiply-adds of the LSTM layers for one word, in the forward pass."""
+        return sum(4 * self.hidden * (inputs + self.hidden) for inputs in self.inputs)
+
+    @property
+    def _lengths(self) -> dict[str, int]:
+        return {"V": self.words, "D": self.embedding, "H": self.hidden}
 
     @property
     def specs(self) -> list[ParameterSpec]:
@@ -49,8 +59,7 @@ class Shape(NamedTuple):
 
     def size(self, parameter: ParameterSpec) -> tuple[int, ...]:
         """Return the shape of a parameter's tensor, in numbers."""
-        lengths = {"V": self.words, "D": self.embedding, "H": self.hidden, "4H": 4 * self.hidden}
-        return tuple(lengths[letter] for letter in parameter.shape)
+        return tuple(Dimension.parse(expression).length(self._lengths) for expression in parameter.shape)
 
     def columns(self, parameter: ParameterSpec) -> slice | int:
         """Return the columns of a parameter in its table; a number if its tensor is a vector."""
@@ -91,9 +100,9 @@ def zero_parameters(shape: Shape) -> Parameters:
 def initial_parameters(shape: Shape, settings: Settings) -> Parameters:
     """Draw the parameters that a training starts from."""
     if settings.bias_init is None:
-        settings = replace(settings, bias_init=first_bias(settings.loss, shape.words))
+        settings = replace(settings, bias_init=initial_bias(settings.loss, shape.words))
     made = zero_parameters(shape)
-    tensors, streams, key = made.tensors(), 0, stream(settings.seed, START)
+    tensors, streams, key = made.tensors(), 0, stream(settings.seed, INIT)
     for each in shape.specs:
         if each.constant:
             value = getattr(settings, each.constant)
@@ -111,10 +120,16 @@ def _draw_uniform(tensor: np.ndarray, key: np.ndarray, limit: float) -> None:
     """Fill a tensor with values uniform in [-limit, limit], some rows at a time."""
     rows = tensor[:, None] if tensor.ndim == 1 else tensor
     width = rows.shape[1]
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        block = rows[first : first + ROWS_AT_ONCE]
-        bits = draw(key, np.arange(first * width, first * width + block.size, dtype=np.uint64))
+    for part in blocks_of_rows(len(rows)):
+        block, first = rows[part], part.start * width
+        bits = draw(key, np.arange(first, first + block.size, dtype=np.uint64))
         block[:] = ((np.float32(2) * unit(bits) - np.float32(1)) * np.float32(limit)).reshape(block.shape)
+
+
+def blocks_of_rows(rows: int) -> Iterator[slice]:
+    """Divide the rows of a table into blocks, to avoid a copy of the whole table."""
+    for start in range(0, rows, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, rows))
 
 
 def _zero_table(rows: int, width: int) -> np.ndarray:

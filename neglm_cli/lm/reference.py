@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.optimizers import ADAM, adagrad, adam, sgd, step_rate
+from neglm_cli.lm.optimizers import ADAM, adagrad, adam, clip_scale, sgd, step_rate
 from neglm_cli.lm.scalar import cell_backward, cell_forward, dropout_keys, dropout_mask, sigmoid
 from neglm_cli.objective.random import draw
+from neglm_cli.settings.train_lm import dropout_threshold
 
 
 @dataclass
@@ -59,11 +60,11 @@ class Activations:
 
 
 def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
-    """The masks before each layer and before the output, (B, T, units) each: factors of units.
+    """Return the dropout masks before each layer and before the output, (B, T, units) each.
 
     widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
     """
-    threshold = round(dropout * 65536)
+    threshold = dropout_threshold(dropout)
     masks = []
     for units, key in zip(widths, dropout_keys(seed, epoch, len(widths) - 1), strict=True):
         row_keys = draw(np.full(positions.shape, key), positions)[..., None]
@@ -124,7 +125,10 @@ def sampled_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, noise: np.ndarray, offsets: np.ndarray, biased: bool,
     scale: float, gradient: Model,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
-    """The loss of negative sampling, summed over words, and `scale` times its gradient by y. noise: (B, T, K)."""
+    """Return the loss of negative sampling, summed over words, and `scale` times its gradient by y.
+
+    noise: (B, T, K).
+    """
     words = np.concatenate([targets[..., None], noise], axis=2)
     truth = np.zeros(words.shape)
     truth[..., 0] = 1
@@ -137,7 +141,7 @@ def sampled_loss(
 
 
 def logits(model: Model, y: np.ndarray, offsets: np.ndarray, biased: bool) -> np.ndarray:
-    """The scores of all words: (B, T, V)."""
+    """Return the scores of all words: (B, T, V)."""
     return y @ model.output.T + offsets + biased * model.output_bias
 
 
@@ -149,7 +153,7 @@ def log_sum_exp(scores: np.ndarray) -> np.ndarray:
 def softmax_loss(
     model: Model, y: np.ndarray, targets: np.ndarray, scale: float, gradient: Model
 ) -> tuple[float, np.ndarray]:
-    """The cross-entropy over all words, summed over words, and `scale` times its gradient by y."""
+    """Return the cross-entropy over the vocabulary, summed over words, and `scale` times its gradient by y."""
     scores = logits(model, y, np.zeros(len(model.output_bias)), True)
     log_z = log_sum_exp(scores)
     truth = np.eye(len(model.output_bias))[targets]
@@ -171,13 +175,13 @@ class Optimizer:
     steps: int = 0
 
     def step(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
-        """Update the parameters, with the gradient clipped to the norm `clip`; returns its norm before.
+        """Update the parameters, with gradient-norm clipping. Return the norm before clipping.
 
         touched: the words whose rows of `embedding` and of `output` have a gradient.
         """
         self.steps += 1
         norm = float(np.sqrt(sum((g**2).sum() for g in gradient.arrays())))
-        scale = min(1.0, self.clip / norm) if norm else 1.0
+        scale = clip_scale(self.clip, norm)
         count = len(model.arrays())
         for number, (p, g, m, v) in enumerate(
             zip(model.arrays(), gradient.arrays(), self.exp_avg.arrays(), self.exp_avg_sq.arrays(), strict=True)

@@ -9,9 +9,10 @@ from neglm_cli.lm import reference
 from neglm_cli.lm.device import Finished, Minibatch, Scores, State, StepOutput, StepResult, Tensors
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps
-from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
+from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, ParameterSpec, parameters
 from neglm_cli.settings.train_lm import Settings
 
@@ -30,7 +31,7 @@ class ReferenceDevice:
         settings, shape = self.settings, self.shape
         self.h, self.c = ([np.zeros((settings.batch, shape.hidden)) for _ in range(shape.layers)] for _ in range(2))
         self.optimizer = reference.Optimizer(
-            settings.optimizer, not settings.exact, settings.clip, self.model.like(), self.model.like()
+            settings.optimizer, not settings.exact_adam, settings.clip, self.model.like(), self.model.like()
         )
 
     def state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
@@ -45,7 +46,7 @@ class ReferenceDevice:
         activations = reference.forward(model, inputs, self.h, self.c, masks, state_mask)
         gradient = model.like()
         scale = 1 / settings.batch
-        if settings.loss == "softmax":
+        if not settings.sampled:
             touched = np.arange(self.shape.words)
             loss, d_y = reference.softmax_loss(model, activations.y, targets, scale, gradient)
         else:
@@ -80,7 +81,7 @@ class ReferenceDevice:
         return _to_tensors(self.model)
 
     def state(self) -> Tensors:
-        step = self.optimizer.steps if self.settings.exact else 0
+        step = self.optimizer.steps if self.settings.exact_adam else 0
         tensors = row_steps(
             self.shape, self.settings, np.full((len(self.shape.tables), self.shape.words), step, np.int32)
         )

@@ -13,6 +13,7 @@ import numpy as np
 from numba.extending import overload, register_jitable
 
 from neglm_cli.objective.random import DROPOUT, draw, stream
+from neglm_cli.settings.train_lm import DROPOUT_UNITS
 
 ONE = np.float32(1)
 FOUR, SIXTEEN, SIXTEEN_BITS = np.uint64(4), np.uint64(16), np.uint64(0xFFFF)
@@ -56,17 +57,22 @@ def cell_backward(i, f, g, o, c, d_h, d_c):
 
 
 @register_jitable
-def dropout_mask(row_key, unit, threshold):
-    """The factor of a unit: 0 if it is dropped, else what keeps the mean.
+def dropout_scale(threshold):
+    """Return the factor of units that are not dropped, which preserves the mean."""
+    return np.float32(DROPOUT_UNITS / (DROPOUT_UNITS - threshold))
 
-    row_key: uint64, drawn from a layer's key for a position in the corpus; unit: uint64; threshold: units of 65,536
-    that are dropped. 16 random bits decide about a unit, so that one draw serves four of them.
+
+@register_jitable
+def dropout_mask(row_key, unit, threshold):
+    """Return the factor of a unit: 0 if it is dropped, else that of `dropout_scale`.
+
+    row_key: uint64, drawn from a layer's key for a position in the corpus; unit: uint64; threshold: see
+    `Settings.dropout_threshold`. A unit takes 16 random bits, so that one draw serves four units.
     """
     bits = draw(row_key, unit // FOUR) >> (SIXTEEN * (unit % FOUR))
-    scale = np.float32(65536.0 / (65536.0 - threshold))
-    return np.float32((bits & SIXTEEN_BITS) >= np.uint64(threshold)) * scale
+    return np.float32((bits & SIXTEEN_BITS) >= np.uint64(threshold)) * dropout_scale(threshold)
 
 
 def dropout_keys(seed: int, epoch: int, layers: int) -> np.ndarray:
-    """The keys of an epoch's masks, before each layer and before the output: uint64 (L + 1,)."""
+    """Return the keys of an epoch's masks, before each layer and before the output: uint64 (L + 1,)."""
     return draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(layers + 1, dtype=np.uint64))

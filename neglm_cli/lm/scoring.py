@@ -139,7 +139,7 @@ class Reader:
 
 def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
     """Divide a text into segments for ranks, so that all ranks finish at the same time; returns their bounds."""
-    layers = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
+    layers = shape.lstm_macs
     reading = layers / (layers + shape.words * (shape.hidden + 1))  # cost of reading a word, relative to scoring it
     ends = [0.0]
     for _ in range(parts):  # reading up to its segment takes part of a rank's time

@@ -1,4 +1,4 @@
-"""How fast a training is, from a few of its minibatches."""
+"""The speed of a training, measured on a few minibatches, and its FLOPs."""
 
 import statistics
 import time
@@ -6,13 +6,13 @@ import time
 from neglm_cli.lm.device import StepResult
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.trainer import Trainer
-from neglm_cli.settings.train_lm import SOFTMAX, Settings
+from neglm_cli.settings.train_lm import Settings
 
-DIRECTIONS = 3  # a product forward; one for the gradient of its weights, one for that of what they multiply
+GEMMS_PER_WEIGHT = 3  # forward, gradient of the weights, gradient of the inputs
 
 
 def seconds_per_word(trainer: Trainer, minibatches: int, seconds: float) -> float:
-    """The median over some minibatches, or over those that the time is enough for."""
+    """Return the median time per word over `minibatches` steps, stopping after `seconds`."""
     times: list[float] = []
     words = 0
     begun = last = time.monotonic()
@@ -27,7 +27,6 @@ def seconds_per_word(trainer: Trainer, minibatches: int, seconds: float) -> floa
 
 
 def flop_per_word(shape: Shape, settings: Settings) -> int:
-    """Of the products of matrices in training: those of the layers, and the scores."""
-    gates = sum(4 * shape.hidden * (inputs + shape.hidden) for inputs in shape.inputs)
-    scored = shape.words if settings.mode == SOFTMAX else settings.k + 1
-    return 2 * DIRECTIONS * (gates + scored * shape.hidden)
+    """Return the FLOPs of the matrix products in training: LSTM layers and scores."""
+    scored = settings.k + 1 if settings.sampled else shape.words
+    return 2 * GEMMS_PER_WEIGHT * (shape.lstm_macs + scored * shape.hidden)

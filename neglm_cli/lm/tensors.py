@@ -1,32 +1,31 @@
 """The tensors of files, as devices make and take them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.device import Tensors
-from neglm_cli.lm.parameters import Shape
+from neglm_cli.lm.parameters import Shape, blocks_of_rows
 from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
 from neglm_cli.settings.train_lm import Settings
-
-ROWS_AT_ONCE = 4096
 
 
 class TableColumns:
     """Columns of a table, written to a file some rows at a time: the table is never copied as a whole."""
 
-    def __init__(self, table: np.ndarray, columns: slice) -> None:
+    def __init__(self, table: Any, columns: slice, download: Callable[[Any], np.ndarray] = np.asarray) -> None:
+        """table: (V, ·), an array of a device; download: copies its rows to the host."""
         self.shape = (len(table), columns.stop - columns.start)
-        self.dtype = table.dtype
-        self._table, self._columns = table, columns
+        self.dtype = np.dtype(table.dtype)
+        self._table, self._columns, self._download = table, columns, download
 
     def blocks(self) -> Iterator[np.ndarray]:
-        for first in range(0, len(self._table), ROWS_AT_ONCE):
-            yield np.ascontiguousarray(self._table[first : first + ROWS_AT_ONCE, self._columns])
+        for rows in blocks_of_rows(len(self._table)):
+            yield np.ascontiguousarray(self._download(self._table[rows])[:, self._columns])
 
 
-def whole(tensors: Tensors) -> dict[str, np.ndarray]:
+def materialize(tensors: Tensors) -> dict[str, np.ndarray]:
     """Return tensors as arrays in memory, for small models."""
     return {name: t if isinstance(t, np.ndarray) else np.concatenate(list(t.blocks())) for name, t in tensors.items()}
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, StepResult
-from neglm_cli.lm.model import Progress
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
 QUEUED = 2  # minibatches submitted ahead, so that the device never waits
 WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
-ABSURD = 1000.0  # a loss of this many times the first one stops the run at once
-DIVERGING = 2.0  # so does a window whose mean loss is this many times the lowest
+MAX_LOSS_RATIO = 1000.0  # times the first loss: a higher one stops the run at once
+DIVERGENCE_RATIO = 2.0  # times the lowest mean loss of a window: a window with a higher mean stops the run
 
 
 class DivergedError(NeglmError):
@@ -31,7 +31,7 @@ class Stopped(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The result of an epoch. perplexity: of the validation text; best: whether it is the lowest so far."""
+    """The result of an epoch. perplexity: of the validation text; best: True if it is the lowest so far."""
 
     epoch: int  # from 1 on
     loss: float  # nats per word
@@ -136,7 +136,7 @@ class Trainer:
             raise self._diverged(f"the loss is {result.loss:g} and the gradient's norm {result.norm:g}")
         loss = result.loss / result.words
         self._first = loss if self._first == math.inf else self._first
-        if loss > ABSURD * self._first:
+        if loss > MAX_LOSS_RATIO * self._first:
             self._pending.clear()
             raise self._diverged(
                 f"the loss was {self._first:.3f} nats per word and is {loss:g}, the gradient's norm {result.norm:g}"
@@ -144,7 +144,7 @@ class Trainer:
         self._window.append(loss)
         if len(self._window) == WINDOW:
             mean = sum(self._window) / WINDOW
-            if mean > DIVERGING * self._lowest:
+            if mean > DIVERGENCE_RATIO * self._lowest:
                 self._pending.clear()
                 raise self._diverged(
                     f"the loss was {self._lowest:.3f} nats per word and has risen to {mean:.3f}, with a gradient of "

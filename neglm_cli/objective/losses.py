@@ -1,4 +1,4 @@
-"""Offsets of scores: a table of the losses of language models, and the objectives of `embed`.
+"""Offsets of scores: those of the losses of language models, declared in `settings.losses`, and of `embed`.
 
     loss      training score s                   bias starts at   log Z   test logit
     neglm     w·c − log Z                        –                log k   w·c − log Z + log(k p_α(w))
@@ -16,46 +16,32 @@ optimum; with 0, noise words start as likely as the true one, and unlearning tha
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-
-class Loss(NamedTuple):
-    bias: bool  # True if words have a learned bias
-    corrects: bool  # True if log(k p_α(w)) is added at test time only
-    sampled: bool = True
-
-
-LOSSES = {
-    "neglm": Loss(bias=False, corrects=True),
-    "neglm-b": Loss(bias=True, corrects=True),
-    "nce": Loss(bias=True, corrects=False),
-    "neg": Loss(bias=False, corrects=False),
-    "softmax": Loss(bias=True, corrects=False, sampled=False),
-}
+from neglm_cli.settings.losses import LOSSES
 
 
 def train_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
     """Return the offsets added to w·c + b_w in training: float64 (V,). noise: p_α."""
     constant = np.full(len(noise), -log_z)
-    return constant - np.log(k * noise) if loss == "nce" else constant
+    return constant - np.log(k * noise) if LOSSES[loss].train_correction else constant
 
 
 def logit_offsets(loss: str, noise: np.ndarray, k: int, log_z: float) -> np.ndarray:
     """Return the offsets added to w·c + b_w to get logits: float64 (V,)."""
     constant = np.full(len(noise), -log_z)
-    return constant + np.log(k * noise) if LOSSES[loss].corrects else constant
+    return constant + np.log(k * noise) if LOSSES[loss].test_correction else constant
 
 
-def first_log_z(loss: str, k: int) -> float:
+def initial_log_z(loss: str, k: int) -> float:
     """Return the log Z for which the initial probabilities are those of the unigram model, or 1/V."""
-    return math.log(k) if LOSSES[loss].corrects else 0.0
+    return math.log(k) if LOSSES[loss].test_correction else 0.0
 
 
-def first_bias(loss: str, words: int) -> float:
+def initial_bias(loss: str, words: int) -> float:
     """Return the initial bias. NCE's makes the initial model normalized."""
-    return -math.log(words) if loss == "nce" else 0.0
+    return -math.log(words) if LOSSES[loss].train_correction else 0.0
 
 
 def score_offsets(objective: str, noise: np.ndarray, k: int) -> np.ndarray:

@@ -27,7 +27,7 @@ def alias_table(distribution: np.ndarray) -> np.ndarray:
 
 
 def noise_positions(noise: str, positions: np.ndarray, number: int, bptt: int) -> np.ndarray:
-    """The positions that a minibatch draws noise words for, one for each group of rows that share them.
+    """Return the positions that a minibatch draws noise words for, one for each group of rows that share them.
 
     noise: of the settings; positions: uint64 (B, T), of the targets in the corpus; number: of the minibatch in its
     epoch. Returns uint64 (B, T) if each word has noise words of its own, (1, T) for "step", and (1, 1) for "batch".

@@ -12,6 +12,7 @@ from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished, state_path
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.train_lm import PRESETS, Settings
 from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import STANDARD_STREAM, check_writable
@@ -69,9 +70,10 @@ def check(request: Request, writes: bool = True) -> None:
 
 def _check_settings(request: Request) -> None:
     given, loss = request.given, request.given.get("loss", Settings.loss)
-    if "log_z" in given and loss in ("neg", "softmax"):
-        raise UsageError("--log-z is for --loss neglm, neglm-b and nce.")
-    if "bias_init" in given and loss in ("neglm", "neg"):
+    if "log_z" in given and not LOSSES[loss].log_z:
+        *others, last = LOSSES_WITH_LOG_Z
+        raise UsageError(f"--log-z is for --loss {', '.join(others)} and {last}.")
+    if "bias_init" in given and not LOSSES[loss].bias:
         raise UsageError(f"--bias-init is for losses with a bias: {loss} has none.")
     if "adam" in given and (PRESETS[request.preset] | given).get("optimizer", Settings.optimizer) != "adam":
         raise UsageError("--adam is for --optimizer adam.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.lm.job import Job, Texts, check_batch, check_known, new_device
-from neglm_cli.lm.model import CHECKPOINT, LanguageModel, Progress
-from neglm_cli.objective.losses import first_log_z
+from neglm_cli.lm.model import CHECKPOINT, LanguageModel
+from neglm_cli.objective.losses import initial_log_z
 from neglm_cli.runs.corpora import Named, check_texts, find_vocabulary, has_vocabulary, open_named_or_recorded
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.resources import thread_count
@@ -17,6 +17,7 @@ from neglm_cli.runs.train_lm import Request
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.declare import declared
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import PRESETS, RATES, Settings
 from neglm_cli.text.corpus import Corpus, open_corpus
 from neglm_cli.text.encoded import EncodedCorpus, default_cache, open_encoded
@@ -61,7 +62,7 @@ def settings_of(request: Request, host: Host) -> Settings:
     if "optimizer" in given and "lr" not in given:
         chosen["lr"] = RATES[given["optimizer"]]
     if "log_z" not in given:
-        chosen["log_z"] = first_log_z(chosen.get("loss", Settings.loss), chosen.get("k", Settings.k))
+        chosen["log_z"] = initial_log_z(chosen.get("loss", Settings.loss), chosen.get("k", Settings.k))
     threads = thread_count(given.get("threads"))
     if threads > usable_cores():
         host.note(f"{threads} threads wait for each other on {count_of(usable_cores(), 'core')}: fewer would be faster")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from neglm_cli.lm.alignment import align
 from neglm_cli.lm.device import StepResult
 from neglm_cli.lm.job import Job
+from neglm_cli.lm.sync import sync_parameters
 from neglm_cli.lm.trainer import EpochEnd
 from neglm_cli.runs.host import Host, Tracker
 from neglm_cli.runs.loop import Epoch, Step
@@ -56,7 +56,7 @@ class LmTraining:
     def steps(self) -> Iterator[Step | Epoch]:
         for result in self.job.trainer.run():
             if isinstance(result, EpochEnd):
-                if align(self.job.device, self.ranks):
+                if sync_parameters(self.job.device, self.ranks):
                     self._host.note("parameters diverged across ranks (mixed CPU types?); continuing with rank 0's")
                 yield self._epoch_of(result)
             else:

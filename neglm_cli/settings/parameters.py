@@ -5,7 +5,39 @@ neglm-format(5) follow from these tables. Shapes: V words, D embedding, H hidden
 first layer, H for the others).
 """
 
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
+
+EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")
+
+
+class Dimension(NamedTuple):
+    """The length of a dimension, `times` · letter + `plus`: 4H, V+1, or a number without a letter."""
+
+    times: int
+    letter: str
+    plus: int
+
+    @classmethod
+    def parse(cls, expression: str) -> "Dimension":
+        match = EXPRESSION.fullmatch(expression)
+        assert match, expression
+        return cls(int(match[1] or 1), match[2], int(match[3] or 0))
+
+    def length(self, lengths: Mapping[str, int]) -> int:
+        """Return the length. lengths: by letter."""
+        return self.times * (lengths[self.letter] if self.letter else 1) + self.plus
+
+
+def layer_inputs(layer: int) -> str:
+    """Return the dimension that I stands for in a layer."""
+    return "H" if layer else "D"
+
+
+def layer_shape(shape: tuple[str, ...], layer: int) -> tuple[str, ...]:
+    """Return the shape of a layer's tensor, without I."""
+    return tuple(layer_inputs(layer) if letter == "I" else letter for letter in shape)
 
 
 class ParameterSpec(NamedTuple):
@@ -53,7 +85,7 @@ def parameters(layers: int) -> list[ParameterSpec]:
     for layer in range(layers):
         for spec in PARAMETERS:
             if not spec.table:
-                shape = tuple(("H" if layer else "D") if letter == "I" else letter for letter in spec.shape)
+                shape = layer_shape(spec.shape, layer)
                 found.append(spec._replace(name=spec.name.format(layer=layer), shape=shape, layer=layer))
     return found
 

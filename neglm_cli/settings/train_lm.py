@@ -1,16 +1,21 @@
-"""The settings of a training, besides its data: the options of `neglm train-lm`, stored with the model."""
+"""The settings of a training, without its data: the options of `neglm train-lm`, stored with the model."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
+from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
-TOKEN, SHARED, SOFTMAX = range(3)  # noise words: of each token, shared by groups of rows, or none
-DROPOUT_UNITS = 1 << 16
-LARGEST_CONSTANT = 1000  # that parameters start with, or that is added to scores
+DROPOUT_UNITS = 1 << 16  # a dropout probability is rounded to a multiple of 1 / DROPOUT_UNITS
+LARGEST_CONSTANT = 1000  # initial parameters, and constants added to scores
 MOST_ALPHA = 10
-RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # learning rates where none is given
+RATES = {"sgd": 1.0, "adagrad": 0.1, "adam": 0.001}  # default learning rates
+
+
+def dropout_threshold(probability: float) -> int:
+    """Return a dropout probability times DROPOUT_UNITS, rounded."""
+    return round(probability * DROPOUT_UNITS)
 
 
 @dataclass(frozen=True)
@@ -20,10 +25,8 @@ class Settings:
 
     loss: str = setting(
         "neglm",
-        "neglm: negative sampling, corrected at test time (the paper); neglm-b: with a learned bias; nce: "
-        "noise-contrastive estimation; neg: negative sampling without the correction, to compare; softmax: over all "
-        "words, to compare.",
-        metavar="NAME", choices=("neglm", "neglm-b", "nce", "neg", "softmax"),
+        "; ".join(f"{name}: {loss.help}" for name, loss in LOSSES.items()) + ".",
+        metavar="NAME", choices=tuple(LOSSES),
     )  # fmt: skip
     k: int = setting(
         100, "Noise words per word; 10 to 400 are useful.", least=1, most=100_000, names=("--k", "--negative"),
@@ -43,9 +46,9 @@ class Settings:
     )  # fmt: skip
     log_z: float = setting(
         0.0,
-        "A constant that is subtracted from training scores (neglm, neglm-b, nce). It changes no probability, but "
-        "decides where training starts: with log k neglm starts as the unigram model, and the first epochs learn more "
-        "than with 0, the paper's.",
+        f"A constant that is subtracted from training scores ({', '.join(LOSSES_WITH_LOG_Z)}). It changes no "
+        "probability, but decides where training starts: with log k neglm starts as the unigram model, and the first "
+        "epochs learn more than with 0, the paper's.",
         metavar="X", least=-LARGEST_CONSTANT, most=LARGEST_CONSTANT, shown="log k; 0 for nce",
     )  # fmt: skip
     bias_init: float | None = setting(
@@ -85,8 +88,8 @@ class Settings:
         panel=TRAINING, least=1, most=1_000_000, note="the paper's",
     )  # fmt: skip
     optimizer: str = setting(
-        "sgd", "Optimizer.", panel=TRAINING, metavar="sgd|adagrad|adam", choices=tuple(OPTIMIZERS), note="the paper's",
-        presets={"1b": "adam"},
+        "sgd", "Optimizer.", panel=TRAINING, metavar="|".join(OPTIMIZERS), choices=tuple(OPTIMIZERS),
+        note="the paper's", presets={"1b": "adam"},
     )  # fmt: skip
     adam: str = setting(
         "lazy",
@@ -95,10 +98,11 @@ class Settings:
         panel=TRAINING, metavar="lazy|exact", choices=("lazy", "exact"), note="as sparse Adam is elsewhere",
     )  # fmt: skip
     lr: float = setting(
-        1.0,
+        RATES["sgd"],
         "Initial learning rate. The loss is summed over the time steps of a minibatch and averaged over its rows.",
         panel=TRAINING, metavar="RATE", above=0,
-        shown="1, the paper's; 1b: 0.001; with --optimizer adam 0.001, with adagrad 0.1",
+        shown=f"{RATES['sgd']:g}, the paper's; 1b: {RATES['adam']:g}; with --optimizer "
+        + ", ".join(f"{name} {rate:g}" for name, rate in RATES.items() if name != "sgd"),
     )  # fmt: skip
     decay: float = setting(
         1.2, "Divide the learning rate by this after each epoch, from --decay-from on.", panel=TRAINING, metavar="X",
@@ -122,7 +126,7 @@ class Settings:
     seed: int = setting(
         1,
         "Seed of all random numbers. On the CPU, the same seed and threads give the same bytes. A GPU adds in no fixed "
-        "order: there, two runs differ by rounding, which training lets grow.",
+        "order: there, two runs differ by rounding, which training amplifies.",
         panel=TRAINING, least=0, most=2**63 - 1,
     )  # fmt: skip
     threads: int = setting(
@@ -134,8 +138,14 @@ class Settings:
         return asdict(self)
 
     @property
-    def mode(self) -> int:
-        return SOFTMAX if self.loss == "softmax" else TOKEN if self.noise == "token" else SHARED
+    def sampled(self) -> bool:
+        """True if the loss uses noise words."""
+        return LOSSES[self.loss].sampled
+
+    @property
+    def shared_noise(self) -> bool:
+        """True if rows of a minibatch share noise words."""
+        return self.sampled and self.noise != "token"
 
     @property
     def group_rows(self) -> int:
@@ -144,20 +154,22 @@ class Settings:
 
     @property
     def dropout_threshold(self) -> int:
-        """Units of 65,536 that are dropped."""
-        return round(self.dropout * DROPOUT_UNITS)
+        """The dropout probability, times DROPOUT_UNITS."""
+        return dropout_threshold(self.dropout)
 
     @property
-    def exact(self) -> bool:
-        """Whether Adam's zero-gradient updates are applied lazily, on next access, rather than skipped."""
+    def exact_adam(self) -> bool:
+        """True if zero-gradient Adam steps are applied lazily instead of skipped."""
         return self.optimizer == "adam" and self.adam == "exact"
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch, from 0 on: divided by `decay` after each epoch from number `decay_from` on."""
+        """Return the learning rate of an epoch, counted from 0: it decays after each epoch from `decay_from` on."""
         return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "ptb": {},
-    "1b": preset(Settings, "1b") | {"embedding": 512, "lr": 0.001},  # as many dimensions as hidden units
-}
+def _with_derived(values: dict[str, Any]) -> dict[str, Any]:
+    """Add the embedding size and learning rate that follow from a preset's hidden units and optimizer."""
+    return values | {"embedding": values["hidden"], "lr": RATES[values["optimizer"]]}
+
+
+PRESETS: dict[str, dict[str, Any]] = {"ptb": {}, "1b": _with_derived(preset(Settings, "1b"))}

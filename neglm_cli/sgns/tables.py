@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.objective.random import START, draw, stream, unit
+from neglm_cli.objective.random import INIT, draw, stream, unit
 from neglm_cli.simd import ROW_UNIT, aligned
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
@@ -41,9 +41,6 @@ class Table:
         for first in range(0, self.shape[0], BLOCK_ROWS):
             yield self[first : first + BLOCK_ROWS]
 
-    def to_array(self) -> np.ndarray:
-        return self[:]
-
     def is_finite(self) -> bool:
         """Return True if there are no NaN or infinite values."""
         return all(np.isfinite(self.flat[i : i + (1 << 20)]).all() for i in range(0, len(self.flat), 1 << 20))
@@ -64,7 +61,7 @@ class Tables:
 
     def initialize(self, seed: int) -> None:
         """Initialize like word2vec: small random input vectors, zero output vectors."""
-        key = stream(seed, START)
+        key = stream(seed, INIT)
         rows, size = self.inputs.shape
         for first in range(0, rows, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, rows)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError, times
-from neglm_cli.objective.random import KEEP, WINDOW, stream
+from neglm_cli.objective.random import SUBSAMPLE, WINDOW, stream
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.source import Segment
 from neglm_cli.sgns.windows import ALWAYS, BREAK, NO_WORD, find_windows, keep_thresholds, subsample
@@ -112,7 +112,7 @@ class TextSource:
 
     def _subsample(self, epoch: int, ids: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
         words, positions = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
-        key = stream(self._seed, KEEP, epoch)
+        key = stream(self._seed, SUBSAMPLE, epoch)
         count = subsample(ids, self._row_of, self._keep, key, first, words, positions)
         return words[:count], positions[:count]
 

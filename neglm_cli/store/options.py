@@ -1,7 +1,10 @@
 """Rules for the settings and the progress that files keep: which there are, their types and limits."""
 
+from typing import Any, get_type_hints
+
 from neglm_cli.settings import embed, train_lm, vocab
 from neglm_cli.settings.declare import Setting, declared, former_names
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import MOST_ALPHA
 from neglm_cli.store.rules import (
     MAX_INTEGER,
@@ -37,6 +40,12 @@ def _rule(setting: Setting) -> Rule:
     return OrNull(rule) if setting.optional else rule
 
 
+def _progress_rule(hint: Any) -> Rule:
+    if hint is int:
+        return Integer()
+    return Number() if hint is float else Items(Number())
+
+
 LOSS = Choice(declared(train_lm.Settings)["loss"].choices)
 K = Integer(0, 100_000)
 ALPHA = Number(0, MOST_ALPHA)
@@ -51,16 +60,8 @@ TRAIN_LM = Object(
     formerly=former_names(train_lm.Settings),
 )
 PROGRESS = Object(
-    {
-        "epoch": Integer(),
-        "minibatch": Integer(),
-        "step": Integer(),
-        "words": Integer(),
-        "loss_sum": Number(),
-        "loss_words": Integer(),
-        "epoch_losses": Items(Number()),
-        "valid_perplexities": Items(Number(0)),
-    },
+    {name: _progress_rule(hint) for name, hint in get_type_hints(Progress).items()}
+    | {"valid_perplexities": Items(Number(0))},
     complete=False,
 )
 

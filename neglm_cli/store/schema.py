@@ -4,8 +4,7 @@ The reader validates files against these tables, and `neglm-format(5)` is genera
 """
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from string import Formatter
 from types import MappingProxyType
@@ -13,7 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, OPTIMIZERS, PARAMETERS, TABLES
+from neglm_cli.settings.losses import LOSSES, LOSSES_WITHOUT_LOG_Z
+from neglm_cli.settings.parameters import (
+    CELL_STATE,
+    HIDDEN_STATE,
+    LAST_UPDATE_STEP,
+    OPTIMIZERS,
+    PARAMETERS,
+    TABLES,
+    Dimension,
+    layer_shape,
+)
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
 
@@ -28,7 +37,7 @@ class Tensor(NamedTuple):
 
     name: str
     dtype: str  # in NumPy
-    shape: tuple[str, ...]  # an expression per dimension, such as V or 4H; see DIMENSIONS
+    shape: tuple[str, ...]  # an expression per dimension, see `Dimension`, with the letters of DIMENSIONS
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
 
@@ -75,7 +84,6 @@ DIMENSIONS = {
     "B": "rows of a minibatch",
 }
 NONZERO_DIMENSIONS = "VDHLB"  # at least 1
-EXPRESSION = re.compile(r"(\d*)([A-Z]?)(?:\+(\d+))?")  # 4H, V+1, 2
 
 PLACEHOLDERS = {
     "layer": "number of a layer, from 0 to `layers` - 1",
@@ -126,16 +134,25 @@ CHECKPOINT_TENSORS = (
     Tensor(HIDDEN_STATE, "float32", ("L", "B", "H"), "h of each layer and row after the last minibatch", MAX_WEIGHT),
     Tensor(CELL_STATE, "float32", ("L", "B", "H"), "c of each layer and row after the last minibatch", MAX_WEIGHT),
 )
+
+
+def _listed(names: Iterable[str], conjunction: str) -> str:
+    """Return `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} {conjunction} {last}"
+
+
 MODEL_FIELDS = (
     Field("arguments", options.TRAIN_LM,
           "object with the options of the training, as in neglm-train-lm(1); all are optional, and must agree with "
           "other fields and with the shapes of tensors"),
     CORPUS,
     Field("validation", FILES, "like `corpus`: the validation text, an empty list for none"),
-    Field("loss", options.LOSS, "`neglm`, `neglm-b`, `nce`, `neg` or `softmax`; see PROBABILITIES"),
+    Field("loss", options.LOSS, f"{_listed(LOSSES, 'or')}; see PROBABILITIES"),
     Field("k", options.K, "noise words per word, at least 1; ignored for `softmax`"),
     Field("noise_alpha", options.ALPHA, "α: noise words were drawn in proportion to counts to the power of α"),
-    Field("log_z", options.LOG_Z, "the constant log Z of training scores; 0 for `neg` and `softmax`"),
+    Field("log_z", options.LOG_Z,
+          f"the constant log Z of training scores; 0 for {_listed(LOSSES_WITHOUT_LOG_Z, 'and')}"),
     Field("layers", options.LAYERS, "layers of the LSTM"),
     Field("reset_at_eos", Flag(), "`true` if every line starts from a zero state, in training and at test time (see "
           "NETWORK); if missing, the value in `arguments`, or `false`", False),
@@ -267,8 +284,7 @@ def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):
             given = dict(zip(placeholders, values, strict=True))
-            inputs = "D" if given.get("layer") == 0 else "H"
-            shape = tuple(inputs if length == "I" else length for length in tensor.shape)
+            shape = layer_shape(tensor.shape, given.get("layer", 0))
             found.append(tensor._replace(name=tensor.name.format(**given), shape=shape))
     return found
 
@@ -285,13 +301,7 @@ def _values(placeholder: str, fields: Mapping[str, Any]) -> Sequence[Any]:
 
 def data_size(kind: str, fields: Mapping[str, Any], lengths: Mapping[str, int]) -> int:
     """Return the bytes of the tensors of a file. lengths: of the dimensions that its tensors have."""
-
-    def length_of(expression: str) -> int:
-        match = EXPRESSION.fullmatch(expression)
-        assert match, expression
-        return int(match[1] or 1) * (lengths[match[2]] if match[2] else 1) + int(match[3] or 0)
-
     return sum(
-        math.prod(map(length_of, tensor.shape)) * np.dtype(tensor.dtype).itemsize
+        math.prod(Dimension.parse(each).length(lengths) for each in tensor.shape) * np.dtype(tensor.dtype).itemsize
         for tensor in tensors_of(KINDS[kind], fields)
     )

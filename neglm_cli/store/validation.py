@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
+from neglm_cli.settings.losses import LOSSES
+from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS, Dimension
 from neglm_cli.store.rules import Object, SchemaError, quoted
-from neglm_cli.store.schema import COMMON_FIELDS, EXPRESSION, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
+from neglm_cli.store.schema import COMMON_FIELDS, KINDS, NONZERO_DIMENSIONS, Field, Kind, tensors_of
 from neglm_cli.store.wordlists import check_words, exact_sum, find_word
 
 Fields = dict[str, Any]
@@ -102,9 +103,7 @@ def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
 
 def _fits(length: int, expression: str, lengths: dict[str, int]) -> bool:
     """Return True if a length matches an expression. The first use of a dimension sets its length."""
-    match = EXPRESSION.fullmatch(expression)
-    assert match, expression
-    times, letter, plus = int(match[1] or 1), match[2], int(match[3] or 0)
+    times, letter, plus = Dimension.parse(expression)
     if not letter:
         return length == times
     least = 1 if letter in NONZERO_DIMENSIONS else 0
@@ -161,10 +160,13 @@ def _check_vectors(fields: Fields, lengths: Mapping[str, int], tensors: Tensors)
 
 
 def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
-    if fields["k"] == 0 and fields["loss"] != "softmax":
-        raise SchemaError(f"`k` is 0, and the loss `{fields['loss']}` needs noise words")
-    if fields["loss"] in ("neglm", "neg") and tensors["output_bias"].any():
-        raise SchemaError(f"`output_bias` is not 0, but the loss `{fields['loss']}` has no bias")
+    name, loss = fields["loss"], LOSSES[fields["loss"]]
+    if fields["k"] == 0 and loss.sampled:
+        raise SchemaError(f"`k` is 0, and the loss `{name}` needs noise words")
+    if fields["log_z"] != 0 and not loss.log_z:
+        raise SchemaError(f"`log_z` is not 0, but the loss `{name}` has no log Z")
+    if not loss.bias and tensors["output_bias"].any():
+        raise SchemaError(f"`output_bias` is not 0, but the loss `{name}` has no bias")
 
 
 def _check_checkpoint(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:

@@ -9,11 +9,11 @@ from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Minibatch, Tensors
 from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.reference_device import ReferenceDevice
-from neglm_cli.lm.tensors import whole
-from neglm_cli.objective.losses import LOSSES
+from neglm_cli.lm.tensors import materialize
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 
-__all__ = ["whole"]
+__all__ = ["materialize"]
 
 SMALL = Settings(
     k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0,
@@ -41,7 +41,7 @@ def device(settings: Settings, words: int) -> CpuDevice:
 
 def model_of(tensors: Tensors, layers: int, prefix: str = "") -> reference.Model:
     """Convert the tensors of a device to a model of the reference."""
-    return reference_device.model_of(whole(tensors), layers, prefix)
+    return reference_device.model_of(materialize(tensors), layers, prefix)
 
 
 def minibatch(settings: Settings, words: int, number: int, steps: int | None = None, epoch: int = 2) -> Minibatch:

@@ -79,7 +79,8 @@ def log_probabilities(loss: str, given: dict[str, np.ndarray], reset: bool = Fal
 @pytest.mark.parametrize("loss", ["softmax", "neglm"])
 def test_a_model_without_arguments_is_scored_correctly(neglm: Neglm, loss: str, reset: bool) -> None:
     given = tensors(bias=loss == "softmax")
-    write("model.safetensors", given, loss=loss, **{"reset_at_eos": "true"} if reset else {})
+    fields = ({"log_z": "0"} if loss == "softmax" else {}) | ({"reset_at_eos": "true"} if reset else {})
+    write("model.safetensors", given, loss=loss, **fields)
     Path("test.txt").write_text(TEXT)
     expected = math.exp(-log_probabilities(loss, given, reset).mean())
     found = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
@@ -103,7 +104,7 @@ def test_documented_fields_and_arguments_must_agree(neglm: Neglm) -> None:
     given = tensors(bias=False)
     Path("test.txt").write_text(TEXT)
     perplexities = []
-    for fields in ({"loss": "neglm"}, {"loss": "neg"}, {"loss": "neglm", "noise_alpha": "0"}):
+    for fields in ({"loss": "neglm"}, {"loss": "neg", "log_z": "0"}, {"loss": "neglm", "noise_alpha": "0"}):
         write("model.safetensors", given, **fields)
         perplexities.append(load_as(neglm_cli.LanguageModel, "model.safetensors").perplexity("test.txt"))
     assert len(set(perplexities)) == 3

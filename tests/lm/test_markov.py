@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cpu.device import CpuDevice
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.parameters import Shape, initial_parameters
 from neglm_cli.lm.scoring import CHUNK, Reader
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
 

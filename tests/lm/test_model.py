@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.model import CHECKPOINT, MODEL, LanguageModel, Progress, save
+from neglm_cli.lm.model import CHECKPOINT, MODEL, LanguageModel, save
 from neglm_cli.settings.parameters import OPTIMIZERS
+from neglm_cli.settings.progress import Progress
 from neglm_cli.store import container
 from neglm_cli.text.word_index import WordIndex
-from tests.lm.making import SMALL, device, whole
+from tests.lm.making import SMALL, device, materialize
 
 WORDS = 20
 
@@ -35,7 +36,7 @@ def test_round_trip(tmp_path: Path, words: WordIndex, optimizer: str) -> None:
     assert (loaded.settings, loaded.progress, loaded.finished) == (settings, progress, False)
     assert [Path(file["path"]).resolve() for file in loaded.files] == [(tmp_path / "corpus").resolve()]
     assert list(loaded.words) == list(words)
-    for name, tensor in whole(made.parameters() | made.state()).items():
+    for name, tensor in materialize(made.parameters() | made.state()).items():
         np.testing.assert_array_equal(loaded.tensors[name], tensor)
     parameters = loaded.parameters()
     np.testing.assert_array_equal(parameters.tables["output"][:, settings.hidden], loaded.tensors["output_bias"])

@@ -9,7 +9,7 @@ import pytest
 
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Shape, initial_parameters, padded, zero_parameters
-from neglm_cli.lm.tensors import whole
+from neglm_cli.lm.tensors import materialize
 from neglm_cli.settings.parameters import OPTIMIZERS, PARAMETERS
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store.schema import KINDS, data_size, tensors_of
@@ -24,7 +24,7 @@ SHAPE = Shape.of(WORDS, SMALL)
 def test_devices_have_the_tensors_of_files(make: Callable[[Settings, int], Device], optimizer: str) -> None:
     settings = replace(SMALL, optimizer=optimizer)
     made = make(settings, WORDS)
-    found = {name: tensor.shape for name, tensor in whole(made.parameters() | made.state()).items()}
+    found = {name: tensor.shape for name, tensor in materialize(made.parameters() | made.state()).items()}
     made.close()
     fields = {"layers": settings.layers, "optimizer": optimizer}
     lengths = {"V": WORDS, "D": 10, "H": 13, "4H": 52, "L": 2, "B": settings.batch}

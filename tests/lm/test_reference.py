@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.reference import Model, Optimizer, backward, dropout_masks, forward, sampled_loss, softmax_loss
-from neglm_cli.objective.losses import LOSSES, train_offsets
+from neglm_cli.objective.losses import train_offsets
+from neglm_cli.settings.losses import LOSSES
 
 B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
 LAYERS = 2

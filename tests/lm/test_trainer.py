@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.device import Minibatch, StepResult
-from neglm_cli.lm.model import Progress
-from neglm_cli.lm.trainer import WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.lm.trainer import MAX_LOSS_RATIO, WINDOW, DivergedError, EpochEnd, Stopped, Trainer
 from neglm_cli.settings.parameters import OPTIMIZERS
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.corpora import Words
-from tests.lm.making import SMALL, device, whole
+from tests.lm.making import SMALL, device, materialize
 
 LENGTH = 203
 IDS = np.random.default_rng(0).integers(0, 50, LENGTH)
@@ -95,6 +95,14 @@ def test_an_increasing_loss_raises() -> None:
         run(many, Recorder(lambda step: 2.0 if step <= 2 * WINDOW else 5.0))
 
 
+def test_a_loss_far_above_the_first_one_raises_at_once() -> None:
+    """The ratio is of nats per word: minibatches at the end of an epoch are smaller."""
+    jump = 6
+    with pytest.raises(DivergedError, match=r"step 6 .* the loss was 2\.000 nats per word and is 2002"):
+        run(SETTINGS, Recorder(lambda step: 2.0 if step != jump else 2.0 * MAX_LOSS_RATIO + 2))
+    run(SETTINGS, Recorder(lambda step: 2.0 if step != jump else 2.0 * MAX_LOSS_RATIO))
+
+
 def stop_after(trainer: Trainer, minibatches: int) -> None:
     for count, _ in enumerate(trainer.run(), 1):
         trainer.stopping = count >= minibatches
@@ -131,13 +139,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(optimizer: str) -> None:
     for stop in (1, 6, 13):
         first, progress = device(settings, 50), Progress()
         stop_after(Trainer(Words(IDS), first, settings, progress), stop)
-        state = whole(first.parameters() | first.state())
+        state = materialize(first.parameters() | first.state())
         first.close()
         second = device(replace(settings, seed=99), 50)  # different parameters, all to be replaced
         second.settings = settings
         second.restore(state)
         list(Trainer(Words(IDS), second, settings, progress).run())
-        for name, tensor in whole(second.parameters() | second.state()).items():
-            np.testing.assert_array_equal(tensor, whole(complete.parameters() | complete.state())[name], name)
+        for name, tensor in materialize(second.parameters() | second.state()).items():
+            np.testing.assert_array_equal(tensor, materialize(complete.parameters() | complete.state())[name], name)
         second.close()
     complete.close()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from neglm_cli.objective.losses import LOSSES, first_bias, logit_offsets, train_offsets
+from neglm_cli.objective.losses import initial_bias, logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
+from neglm_cli.settings.losses import LOSSES
 
 COUNTS = np.array([600, 250, 100, 40, 10])
 K, LOG_Z = 3, 0.7
@@ -30,8 +31,8 @@ def test_only_nce_trains_with_the_correction() -> None:
     np.testing.assert_allclose(logit_offsets("nce", noise, K, LOG_Z), -LOG_Z)
 
 
-def test_first_bias() -> None:
-    assert {loss: first_bias(loss, 50) for loss in LOSSES} == {
+def test_initial_bias() -> None:
+    assert {loss: initial_bias(loss, 50) for loss in LOSSES} == {
         "neglm": 0, "neglm-b": 0, "nce": -math.log(50), "neg": 0, "softmax": 0,
     }  # fmt: skip
 

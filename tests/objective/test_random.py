@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.kernels import kernel
-from neglm_cli.objective.random import KEEP, NOISE, below, draw, stream, unit
+from neglm_cli.objective.random import NOISE, SUBSAMPLE, below, draw, stream, unit
 
 numbers = st.integers(0, 2**64 - 1)
 
@@ -51,7 +51,9 @@ def test_kernels_numpy_and_integers_agree(key: int, counters: list[int], limit: 
 
 
 def test_streams_differ_by_seed_purpose_and_epoch() -> None:
-    keys = {int(stream(seed, purpose, epoch)) for seed in range(20) for purpose in (KEEP, NOISE) for epoch in range(20)}
+    keys = {
+        int(stream(seed, purpose, epoch)) for seed in range(20) for purpose in (SUBSAMPLE, NOISE) for epoch in range(20)
+    }
     assert len(keys) == 800
     assert stream(3, NOISE, 1) == stream(3, NOISE, 1)
 

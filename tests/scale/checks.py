@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.alignment import align
 from neglm_cli.lm.cpu.batch_parts import PARTS
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.tensors import whole
+from neglm_cli.lm.sync import sync_parameters
+from neglm_cli.lm.tensors import materialize
 from neglm_cli.scale.agreement import broadcast_from_rank0, check_same, on_rank0
 from neglm_cli.scale.launch import init_ranks
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
@@ -94,7 +94,7 @@ def _same_bits(settings: Settings, ranks: Ranks) -> None:
         device = _device("cpu", settings, job)
         for number in range(4):
             device.train(minibatch(settings, WORDS, number, steps=2 if number == 3 else None)).result()
-        trained.append(whole(device.parameters()))
+        trained.append(materialize(device.parameters()))
         device.close()
     for name, values in trained[0].items():
         np.testing.assert_array_equal(values, trained[1][name], err_msg=name)
@@ -104,7 +104,7 @@ def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:
     """Check that a state saved by all ranks can be resumed on a single one."""
     parallel = _device(kind, settings, ranks)
     parallel.train(minibatch(settings, WORDS, 0)).result()
-    saved = whole(parallel.parameters() | parallel.state())
+    saved = materialize(parallel.parameters() | parallel.state())
     after = parallel.train(minibatch(settings, WORDS, 1)).result()
     parallel.close()
     if ranks.rank == 0:
@@ -117,19 +117,19 @@ def _restores(kind: str, settings: Settings, ranks: Ranks) -> None:
         single.close()
 
 
-def aligns(ranks: Ranks) -> None:
+def syncs(ranks: Ranks) -> None:
     """Check that ranks with diverged parameters continue with the same ones."""
     device = CpuDevice(parameters(SMALL, WORDS), SMALL, counts(WORDS), END_OF_LINE, ranks)
     device.prepare_training()
-    assert not align(device, ranks)
-    expected = whole(device.parameters())
+    assert not sync_parameters(device, ranks)
+    expected = materialize(device.parameters())
     if ranks.rank:
         device.weights.embedding[3, 2] += 1e-6
-    assert align(device, ranks)
-    for name, values in whole(device.parameters()).items():
+    assert sync_parameters(device, ranks)
+    for name, values in materialize(device.parameters()).items():
         np.testing.assert_array_equal(values, expected[name])
     device.train(minibatch(SMALL, WORDS, 0)).result()
-    assert not align(device, ranks)
+    assert not sync_parameters(device, ranks)
     device.close()
 
 
@@ -140,11 +140,12 @@ def _device(kind: str, settings: Settings, ranks: Ranks) -> Device:
     else:
         from neglm_cli.lm.cuda.device import CudaDevice
         from neglm_cli.lm.cuda.gemm import TiledGemm
+        from neglm_cli.lm.cuda.network import Kernels
         from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, make_gpu
 
         gpu = make_gpu()
         gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
-        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS, ranks)
+        device = CudaDevice(made, settings, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS), ranks)
     device.prepare_training()
     return device
 
@@ -153,7 +154,7 @@ if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
     job = init_ranks()
     checks: dict[str, Callable[..., None]] = {
-        "collectives": collectives, "agreement": agreement, "trains": trains, "aligns": aligns
+        "collectives": collectives, "agreement": agreement, "trains": trains, "syncs": syncs
     }  # fmt: skip
     checks[name](job, *arguments)
     print(f"rank {job.rank} of {job.size}: {name}")

@@ -32,7 +32,7 @@ def test_training_on_the_cpu(tmp_path: Path) -> None:
 
 
 def test_models_that_diverge(tmp_path: Path) -> None:
-    check(2, tmp_path, "aligns")
+    check(2, tmp_path, "syncs")
 
 
 @pytest.mark.parametrize("processes", [3, 4])

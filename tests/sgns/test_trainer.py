@@ -25,7 +25,7 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 def trained(job: Job) -> tuple[np.ndarray, np.ndarray]:
     for _ in job.trainer().run():
         pass
-    return job.tables.inputs.to_array(), job.tables.outputs.to_array()
+    return job.tables.inputs[:], job.tables.outputs[:]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -71,23 +71,23 @@ def test_no_windows_need_no_noise() -> None:
 def test_kernel_against_reference(size: int, k: int) -> None:
     windows, tables = some_windows(150), some_tables(size)
     drawn = noise_for(windows, k)
-    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
+    x, y = tables.inputs[:].astype(float), tables.outputs[:].astype(float)
     expected = reference.train(x, y, windows, drawn, k, some_offsets(), 0.1)
     loss = train_with_kernel(tables, windows, drawn, k, 0.1)
     assert loss == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.inputs.to_array(), x, atol=1e-4)
-    np.testing.assert_allclose(tables.outputs.to_array(), y, atol=1e-4)
+    np.testing.assert_allclose(tables.inputs[:], x, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs[:], y, atol=1e-4)
 
 
 def test_noise_words_drawn_twice_or_equal_to_the_target() -> None:
     """With three words nearly all of them are, and tiles are not full."""
     windows, tables = some_windows(100, words=3), some_tables(20)
     drawn = noise_for(windows, 20, words=3)
-    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
+    x, y = tables.inputs[:].astype(float), tables.outputs[:].astype(float)
     expected = reference.train(x, y, windows, drawn, 20, some_offsets(), 0.05)
     assert train_with_kernel(tables, windows, drawn, 20, 0.05) == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.inputs.to_array(), x, atol=1e-4)
-    np.testing.assert_allclose(tables.outputs.to_array(), y, atol=1e-4)
+    np.testing.assert_allclose(tables.inputs[:], x, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs[:], y, atol=1e-4)
 
 
 def test_scores_far_from_zero() -> None:
@@ -95,10 +95,10 @@ def test_scores_far_from_zero() -> None:
     windows, tables = some_windows(50), some_tables(100)
     tables.inputs.flat[:] *= 300
     drawn = noise_for(windows, 5)
-    x, y = tables.inputs.to_array().astype(float), tables.outputs.to_array().astype(float)
+    x, y = tables.inputs[:].astype(float), tables.outputs[:].astype(float)
     expected = reference.train(x, y, windows, drawn, 5, some_offsets(), 1e-6)
     assert train_with_kernel(tables, windows, drawn, 5, 1e-6) == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(tables.outputs.to_array(), y, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(tables.outputs[:], y, rtol=1e-4, atol=1e-4)
 
 
 def test_the_loss_of_nan_is_nan() -> None:
@@ -110,10 +110,10 @@ def test_the_loss_of_nan_is_nan() -> None:
 def test_no_windows() -> None:
     nothing = Windows(np.zeros(1, np.int64), *(np.empty(0, np.int32),) * 2, np.empty(0, np.int64))
     tables = some_tables(10)
-    before = tables.inputs.to_array()
+    before = tables.inputs[:]
     drawn = np.empty((96, 1), np.int32)
     assert train_with_kernel(tables, nothing, drawn, 5, 0.1) == 0
-    np.testing.assert_array_equal(tables.inputs.to_array(), before)
+    np.testing.assert_array_equal(tables.inputs[:], before)
 
 
 def test_reference_follows_the_gradient() -> None:
@@ -163,16 +163,16 @@ def test_deterministic_training_gives_the_same_bytes(threads: int, size: int) ->
             ]  # fmt: skip
             losses = [task.result() for task in tasks]
         assert len(set(losses)) == 1
-        results.append((losses[0], tables.inputs.to_array(), tables.outputs.to_array()))
+        results.append((losses[0], tables.inputs[:], tables.outputs[:]))
     for loss, x, y in results[1:]:
         assert loss == results[0][0]
         np.testing.assert_array_equal(x, results[0][1])
         np.testing.assert_array_equal(y, results[0][2])
     tables = some_tables(size)
-    before = tables.inputs.to_array()
+    before = tables.inputs[:]
     loss = train_with_kernel(tables, windows, drawn, k, 1e-3)
     assert results[0][0] == pytest.approx(loss, rel=1e-3)
-    updated = tables.inputs.to_array() - before
+    updated = tables.inputs[:] - before
     np.testing.assert_allclose(results[0][1] - before, updated, atol=0.05 * abs(updated).max())
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neglm_cli.objective.random import KEEP, WINDOW, stream
+from neglm_cli.objective.random import SUBSAMPLE, WINDOW, stream
 from neglm_cli.sgns.windows import ALWAYS, BREAK, NO_WORD, find_windows, keep_thresholds, subsample
 from tests.sgns import reference
 
@@ -54,7 +54,7 @@ def test_subsample(share: float) -> None:
     keep = np.zeros(8, np.uint64)
     keep[7], keep[2] = int(share * ALWAYS), ALWAYS
     words, positions = np.empty(len(ids), np.int32), np.empty(len(ids), np.int64)
-    kept = subsample(ids, row_of, keep, stream(1, KEEP), 1000, words, positions)
+    kept = subsample(ids, row_of, keep, stream(1, SUBSAMPLE), 1000, words, positions)
     words, positions = words[:kept], positions[:kept]
     assert (words == BREAK).sum() == (words == 2).sum() == count
     assert abs((words == 7).sum() - share * count) <= 5 * np.sqrt(count * share * (1 - share))

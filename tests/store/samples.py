@@ -8,8 +8,8 @@ import numpy as np
 
 from neglm_cli.lm.job import Job as LanguageModelJob
 from neglm_cli.lm.job import Texts, new_device
-from neglm_cli.lm.model import Progress
 from neglm_cli.settings.embed import Settings as EmbedSettings
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings as LanguageModelSettings
 from neglm_cli.sgns.job import text_job
 from neglm_cli.sgns.textsource import words_with_vectors

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.model import Progress
-from neglm_cli.objective.losses import LOSSES
 from neglm_cli.settings.declare import declared
 from neglm_cli.settings.embed import Settings as EmbedSettings
+from neglm_cli.settings.losses import LOSSES
+from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings as LanguageModelSettings
 from neglm_cli.store import container, options, schema
 from neglm_cli.store.rules import SchemaError
@@ -62,6 +62,15 @@ def other_word(word: bytes, by: bytes) -> Change:
         assert word in word_bytes
         assert len(word) == len(by)
         tensors["words"] = np.frombuffer(word_bytes.replace(word, by, 1), np.uint8)
+
+    return change
+
+
+def with_log_z(loss: str) -> Change:
+    def change(metadata: Metadata, tensors: Tensors) -> None:
+        put("loss", loss)(metadata, tensors)
+        put("log_z", "0.5")(metadata, tensors)
+        put_inside("arguments", loss=loss, log_z=0.5)(metadata, tensors)
 
     return change
 
@@ -119,6 +128,8 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (MODEL, put("layers", "3"), "tensor `lstm.2.w_ih` is missing"),
         (MODEL, put("loss", "softmax"), "`arguments.loss` says neglm and `loss` softmax"),
         (MODEL, put("log_z", "0.5"), "`arguments.log_z` says 0.0 and `log_z` 0.5"),
+        (MODEL, with_log_z("neg"), "`log_z` is not 0, but the loss `neg` has no log Z"),
+        (MODEL, with_log_z("softmax"), "`log_z` is not 0, but the loss `softmax` has no log Z"),
         (MODEL, put("reset_at_eos", "true"), "`arguments.reset_at_eos` says False and `reset_at_eos` True"),
         (MODEL, put_inside("arguments", hidden=300), "`arguments.hidden` says 300 and the tensors' shapes 4"),
         (MODEL, put_number("output_bias", 0, 0.5), "`output_bias` is not 0"),

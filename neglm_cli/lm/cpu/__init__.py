@@ -1,1 +1,1 @@
-"""The kernels of a language model for processors, and the device made of them."""
+"""CPU kernels of the language model, and the device that runs them."""

@@ -13,7 +13,7 @@ from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
 from neglm_cli.lm.cpu.tables import SparseGradients
-from neglm_cli.lm.cpu.threads import BlockShare, Share, Worker
+from neglm_cli.lm.cpu.threads import BlockRange, PanelRange, Worker
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.settings.parameters import DENSE, OPTIMIZERS
 from neglm_cli.simd import ROW_UNIT, aligned
@@ -81,8 +81,22 @@ def zeros_like(weights: Weights, tables: bool = True) -> Weights:
     )
 
 
+def dense_gradients(weights: Weights, extra: int) -> tuple[Weights, np.ndarray]:
+    """Allocate gradients of the dense parameters in one flat array, for a single allreduce.
+
+    Return them, and the flat array, which ends with `extra` more values.
+    """
+    sizes = {name: getattr(weights, name).shape for name in DENSE}
+    flat = zeros(sum(map(math.prod, sizes.values())) + extra)
+    dense, start = {}, 0
+    for name, size in sizes.items():
+        end = start + math.prod(size)
+        dense[name], start = flat[start:end].reshape(size), end
+    return Weights(**dense, **{name: zeros(1, 1) for name in Weights._fields if name not in DENSE}), flat
+
+
 class OptimizerState(NamedTuple):
-    """What the optimizer keeps of past gradients. Adagrad's sums of squares are in `exp_avg_sq`."""
+    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
@@ -125,8 +139,8 @@ def workers(owned: ThreadPartition) -> list[Worker]:
     panels, transposed, blocks = (array.tolist() for array in owned)
     return [
         Worker(
-            thread, threads, arrivals, Share(panels[thread], panels[thread + 1], transposed[thread]),
-            BlockShare(thread, blocks[thread], blocks[thread + 1]),
+            thread, threads, arrivals, PanelRange(panels[thread], panels[thread + 1], transposed[thread]),
+            BlockRange(thread, blocks[thread], blocks[thread + 1]),
         )
         for thread in range(threads)
     ]  # fmt: skip
@@ -183,7 +197,7 @@ class StepConfig(NamedTuple):
     batch: int
     steps: int
     embedding: int  # D
-    dropout_threshold: int  # units of 65,536 that are dropped
+    dropout_threshold: int  # see `Settings.dropout_threshold`
     bias: np.float32  # 1 if words have a bias, else 0
     loss_scale: np.float32
     clip: float

@@ -4,13 +4,11 @@ The output table's gradients are reduced while the backward pass runs; those of 
 in one allreduce. Parameters are never sent: they start the same on all ranks and get the same updates.
 """
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, Weights, zeros
-from neglm_cli.lm.cpu.losses import SoftmaxLoss
+from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, zeros
 from neglm_cli.lm.cpu.tables import SparseGradients
 from neglm_cli.lm.device import Minibatch, StepResult
 from neglm_cli.lm.parameters import padded
@@ -24,38 +22,24 @@ if TYPE_CHECKING:
 NO_ROWS = np.empty(0, np.int32)
 
 
-def contiguous_gradients(weights: Weights, extra: int) -> tuple[Weights, np.ndarray]:
-    """Allocate gradients of the dense parameters in one flat array, for a single allreduce.
-
-    Return them, and the flat array, which ends with `extra` more values.
-    """
-    sizes = {name: getattr(weights, name).shape for name in DENSE}
-    flat = zeros(sum(map(math.prod, sizes.values())) + extra)
-    dense, start = {}, 0
-    for name, size in sizes.items():
-        end = start + math.prod(size)
-        dense[name], start = flat[start:end].reshape(size), end
-    return Weights(**dense, **{name: zeros(1, 1) for name in Weights._fields if name not in DENSE}), flat
-
-
 class DataParallel:
     """The step of one rank among several."""
 
-    def __init__(self, ranks: Ranks, training: "Training", flat: np.ndarray) -> None:
-        """flat: gradients of the dense parameters, and space for those of the minibatch's embedding rows."""
-        self._ranks, self._training, self._flat = ranks, training, flat
+    def __init__(self, ranks: Ranks, training: "Training") -> None:
+        self._ranks, self._training = ranks, training
+        self._flat = training.flat_gradients  # of the dense parameters, then of the minibatch's embedding rows
         self._layers = sum(getattr(training.gradients, name).size for name in DENSE)
         self._columns = {table: training.shape.width(table) for table in training.shape.tables}
         self._buffers = {table: zeros(1, padded(columns)) for table, columns in self._columns.items()}
 
-    def step(self, whole: Minibatch, batch: BatchArrays, config: StepConfig) -> StepResult:
-        """Train on one minibatch. whole: the rows of all ranks; batch: those of this rank."""
+    def step(self, global_batch: Minibatch, batch: BatchArrays, config: StepConfig) -> StepResult:
+        """Train on one minibatch. global_batch: the rows of all ranks; batch: those of this rank."""
         ranks, training, run = self._ranks, self._training, self._training.team.results
         losses = run(training.forward_and_loss, batch, config)
         loss = np.array([sum(loss for loss, _ in losses)])
-        output = ranks.submit(self._reduce_output, whole, config)
+        output = ranks.submit(self._reduce_output, global_batch, config)
         run(training.backward, batch, config)
-        inputs = np.unique(whole.inputs).astype(np.int32)
+        inputs = np.unique(global_batch.inputs).astype(np.int32)
         columns = self._columns["embedding"]
         end = self._layers + len(inputs) * columns
         input_gradients = self._flat[self._layers : end].reshape(len(inputs), columns)
@@ -67,24 +51,24 @@ class DataParallel:
             training.apply_reduced_gradients, config, (inputs, self._padded("embedding", input_gradients)),
             (outputs, output_gradients),
         )  # fmt: skip
-        return StepResult(float(loss[0]), whole.inputs.size, norms[0])
+        return StepResult(float(loss[0]), global_batch.inputs.size, norms[0])
 
     def _reduce_rest(self, end: int, loss: np.ndarray) -> None:
         self._ranks.allreduce(loss)
         self._ranks.allreduce(self._flat[:end])
 
-    def _reduce_output(self, whole: Minibatch, config: StepConfig) -> tuple[np.ndarray, np.ndarray]:
+    def _reduce_output(self, global_batch: Minibatch, config: StepConfig) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of the output table that any rank has touched, and the sums of their gradients."""
         ranks, loss = self._ranks, self._training.loss
-        if isinstance(loss, SoftmaxLoss):
+        if loss.dense_gradients is not None:
             ranks.allreduce(loss.dense_gradients.reshape(-1))
             return NO_ROWS, self._buffers["output"][:0]
         parts = _by_thread(loss.gradients)
         noise = loss.noise_words(config)
         if noise is not None:  # the text and the noise words are known to all ranks
-            words = np.unique(np.concatenate([noise.reshape(-1), whole.targets.reshape(-1)]))
+            words = np.unique(np.concatenate([noise.reshape(-1), global_batch.targets.reshape(-1)]))
         else:
-            words = union_of_rows(ranks, np.concatenate([own for own, _ in parts]))
+            words = union_of_rows(ranks, np.concatenate([rows for rows, _ in parts]))
         rows = np.empty((len(words), self._columns["output"]), np.float32)
         scatter_rows(words, parts, rows)
         ranks.allreduce(rows.reshape(-1))

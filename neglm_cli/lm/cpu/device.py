@@ -1,6 +1,6 @@
 """The CPU as a device: a model in its memory, trained and scored by a team of threads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -9,8 +9,7 @@ import numpy as np
 
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
-from neglm_cli.lm.cpu.batch_parts import batch_parts
-from neglm_cli.lm.cpu.data_parallel import DataParallel, contiguous_gradients
+from neglm_cli.lm.cpu.data_parallel import DataParallel
 from neglm_cli.lm.cpu.sampled import OutputLayer
 from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
 from neglm_cli.lm.cpu.step import score
@@ -21,11 +20,11 @@ from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensor
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
 from neglm_cli.lm.scalar import dropout_keys
+from neglm_cli.lm.setup import DeviceSetup
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
-from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
-from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
+from neglm_cli.objective.noise import noise_positions
 from neglm_cli.objective.random import NOISE, stream
-from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 
@@ -53,35 +52,20 @@ class CpuDevice:
     ) -> None:
         self.shape = parameters.shape
         self.settings = settings
-        self._ranks = ranks
-        starts = split_evenly(settings.batch, ranks.size)
-        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this process
-        self._batch = self._rows.stop - self._rows.start
+        self._setup = DeviceSetup(self.shape, settings, counts, ranks)
         self._end_of_line = end_of_line
-        self._noise = probabilities(counts, settings.noise_alpha)
-        self.logit_offsets = self._offsets(logit_offsets)
-        self.bias = np.float32(LOSSES[settings.loss].bias)
+        self.logit_offsets = self._setup.logit_offsets()
         self._owned = arrays.partition(self.shape, settings.threads)
         self.team = Team(arrays.workers(self._owned))
         self.weights = pack_parameters(parameters)
 
-    def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
-        settings = self.settings
-        return function(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
-
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
-        shape, ranks, settings = self.shape, self._ranks, self.settings
-        extra = settings.batch * settings.bptt * shape.embedding if ranks.size > 1 else 0
-        gradients, flat = contiguous_gradients(self.weights, extra)
-        self._training = Training(
-            shape, replace(settings, batch=self._batch), self.weights, gradients,
-            batch_parts(settings.batch, ranks.rank, ranks.size), alias_table(self._noise), self._offsets(train_offsets),
-            self.team, self._owned,
-        )  # fmt: skip
+        ranks = self._setup.ranks
+        self._training = Training(self._setup, self.weights, self.team, self._owned)
         self._training.transpose()
-        self._parallel = DataParallel(ranks, self._training, flat) if ranks.size > 1 else None
+        self._parallel = DataParallel(ranks, self._training) if ranks.size > 1 else None
 
     def train(self, minibatch: Minibatch) -> Pending:
         batch, config = self._rows_of(minibatch)
@@ -91,19 +75,19 @@ class CpuDevice:
         return PendingMinibatch(parts, minibatch.inputs.size)
 
     def _rows_of(self, minibatch: Minibatch) -> tuple[BatchArrays, StepConfig]:
-        """This rank's rows of a minibatch, and the configuration of its step."""
-        inputs, targets, positions = (array[self._rows] for array in minibatch[:3])
+        """Return this rank's rows of a minibatch, and the configuration of its step."""
+        inputs, targets, positions = (array[self._setup.rows] for array in minibatch[:3])
         batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number)
         return batch, self.config(inputs.shape, minibatch)
 
     def config(self, shape: tuple[int, ...], minibatch: Minibatch | None = None) -> StepConfig:
-        """The configuration of a step on (B, T) words; without a minibatch, that of scoring."""
+        """Return the configuration of a step on (B, T) words; without a minibatch, that of scoring."""
         settings = self.settings
         batch, steps = shape
         if minibatch is None:
-            return StepConfig(batch, steps, settings.embedding, 0, self.bias, np.float32(0), 0.0, 0, 0, 0.0)
+            return StepConfig(batch, steps, settings.embedding, 0, self._setup.bias, np.float32(0), 0.0, 0, 0, 0.0)
         return StepConfig(
-            batch, steps, settings.embedding, settings.dropout_threshold, self.bias,
+            batch, steps, settings.embedding, settings.dropout_threshold, self._setup.bias,
             np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step,
             float(minibatch.rate),
         )  # fmt: skip
@@ -126,7 +110,7 @@ class CpuDevice:
         y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden
         rows = len(y)
         y[:, :hidden] = self._training.activations.h[-1, :rows, :hidden]
-        y[:, hidden] = self.bias
+        y[:, hidden] = self._setup.bias
         layer = OutputLayer(y, self.weights.output, self.logit_offsets)
         self.team.results(score, layer, np.zeros(rows, np.int32), rows, buffers)
         return combine_log_z(buffers, rows)
@@ -150,7 +134,7 @@ class CpuDevice:
         for prefix, kept in optimizer_arrays(self.settings, training.state).items():
             tensors |= to_tensors(kept, self.shape, prefix)
         for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
-            tensors[name] = gather_rows(self._ranks, array[:, : self._batch, :hidden])
+            tensors[name] = gather_rows(self._setup.ranks, array[:, : self._setup.batch, :hidden])
         return tensors
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
@@ -159,7 +143,7 @@ class CpuDevice:
         for prefix, kept in optimizer_arrays(self.settings, training.state).items():
             load_tensors(kept, self.shape, tensors, prefix)
         for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
-            array[:, : self._batch, :hidden] = tensors[name][:, self._rows]
+            array[:, : self._setup.batch, :hidden] = tensors[name][:, self._setup.rows]
         steps = stacked_row_steps(self.shape, self.settings, tensors)
         if steps is not None:
             training.state.last_update_step[:] = steps
@@ -188,5 +172,5 @@ def load_kernels(settings: Settings, training: bool) -> None:
 
 
 def _by_step(array: np.ndarray) -> np.ndarray:
-    """Rows (t·B + b) from (B, T)."""
+    """Return (B, T) as rows t·B + b."""
     return np.ascontiguousarray(array.T).reshape(-1)

@@ -8,7 +8,7 @@ from neglm_cli.simd import EXP, LOG1P
 LOG2_E = np.float32(1.4426950408889634)
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # ln 2 in two parts
 LOWEST, HIGHEST = np.float32(-87), np.float32(88)  # beyond them, exp underflows or overflows float32
-HALF, ONE, TWO, ZERO = (np.float32(value) for value in (0.5, 1, 2, 0))
+HALF, ONE, ZERO = (np.float32(value) for value in (0.5, 1, 0))
 E0, E1, E2, E3, E4, E5, E6, E7 = (np.float32(value) for value in EXP)
 L0, L1, L2, L3, L4, L5, L6, L7 = (np.float32(value) for value in LOG1P)
 BIAS, MANTISSA = np.int32(127), np.int32(23)  # of the exponent in a float32, and bits below it

@@ -27,9 +27,8 @@ from neglm_cli.lm.cpu.step import sum_of_output_squares
 from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
+from neglm_cli.lm.setup import MAX_SCORES
 from neglm_cli.settings.train_lm import Settings
-
-SOFTMAX_SCORES = 1 << 24  # maximum number of scores in memory, unless one row has more
 
 
 class Loss(Protocol):
@@ -38,6 +37,11 @@ class Loss(Protocol):
     y: np.ndarray  # (N, ·): output of the forward pass
     gradients: SparseGradients  # of the output table; no rows for the softmax
     scratch: int  # values per thread
+
+    @property
+    def dense_gradients(self) -> np.ndarray | None:
+        """Gradients of the output table, (V, ·), for the softmax; None if they are sparse."""
+        ...
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
         """Draw noise words, and find the thread's rows of the output table."""
@@ -67,9 +71,9 @@ class Loss(Protocol):
 def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray) -> Loss:
     """Create the loss for some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training
     scores."""
-    if settings.loss == "softmax":
+    if not settings.sampled:
         return SoftmaxLoss(shape, settings, offsets)
-    kind = TokenLoss if settings.noise == "token" else SharedLoss
+    kind = SharedLoss if settings.shared_noise else TokenLoss
     return kind(shape, settings, parts, noise, offsets)
 
 
@@ -78,6 +82,8 @@ def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.nda
 
 class TokenLoss:
     """Negative sampling with separate noise words for each row."""
+
+    dense_gradients = None
 
     def __init__(
         self, shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray
@@ -128,6 +134,8 @@ class SharedLoss:
     The gradients of shared noise rows are summed separately, by part of the batch, and stored after y, so that an
     occurrence adds either a row of y or such a sum.
     """
+
+    dense_gradients = None
 
     def __init__(
         self, shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray
@@ -197,7 +205,7 @@ class SoftmaxLoss:
 
     def __init__(self, shape: Shape, settings: Settings, offsets: np.ndarray) -> None:
         rows, width, threads = settings.batch * settings.bptt, padded(shape.hidden + 1), settings.threads
-        blocks, chunk_rows = -(-shape.words // BLOCK), min(rows, max(1, SOFTMAX_SCORES // shape.words))
+        blocks, chunk_rows = -(-shape.words // BLOCK), min(rows, max(1, MAX_SCORES // shape.words))
         self.y = arrays.zeros(rows, width)
         self.gradients = arrays.sparse_gradients(shape.words, width, np.zeros(1), np.zeros(1), 1, threads)
         self.dense_gradients = arrays.zeros(shape.words, width)

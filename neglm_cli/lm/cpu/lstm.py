@@ -110,9 +110,10 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
             )  # fmt: skip
         for panel in range(share.first, share.last):
             for i in range(row, row + batch):
-                own = (i - row) * columns + (panel - share.first) * UNITS
+                local = (i - row) * columns + (panel - share.first) * UNITS
                 units = panel * UNITS
-                at = (panel * panel_stride + i * PANEL, i * c.shape[1] + units, i * d_out.shape[1] + units, own, own)
+                z = panel * panel_stride + i * PANEL
+                at = (z, i * c.shape[1] + units, i * d_out.shape[1] + units, local, local)
                 cell_backward(gates, c, d_out, d_h, d_c, at, state_mask[i + batch])
         barrier_wait(worker)
 

@@ -12,11 +12,12 @@ from neglm_cli.kernels import kernel, outlined, unchecked
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
     ADAM,
-    FORGOTTEN,
+    MAX_LAZY_STEPS,
     SGD,
     adagrad,
     adam,
     adam_without_gradient,
+    clip_scale,
     decay_moments,
     sgd,
     step_rate,
@@ -43,7 +44,7 @@ class Update(NamedTuple):
 @outlined
 def make_update(kind, step, rate, clip, norm):
     """Make the update of a step. norm: of the gradient, over all parameters."""
-    return Update(kind, step, step_rate(kind, rate, step), np.float32(clip / norm if norm > clip else 1.0))
+    return Update(kind, step, step_rate(kind, rate, step), np.float32(clip_scale(clip, norm)))
 
 
 @unchecked
@@ -101,10 +102,10 @@ def flush_lazy_updates(moments, last_update_step, rows, step, rate):
         skipped = step - 1 - last
         if last == 0 or skipped == 0:  # never updated yet: m is zero
             continue
-        for s in range(last + 1, last + 1 + min(skipped, FORGOTTEN)):
+        for s in range(last + 1, last + 1 + min(skipped, MAX_LAZY_STEPS)):
             rate_s = step_rate(ADAM, rate, s)
             _update_row_without_gradient(p, m, v, row, rate_s)
-        if skipped > FORGOTTEN:
+        if skipped > MAX_LAZY_STEPS:
             for j in range(p.shape[1]):
-                m[row, j], v[row, j] = decay_moments(m[row, j], v[row, j], skipped - FORGOTTEN)
+                m[row, j], v[row, j] = decay_moments(m[row, j], v[row, j], skipped - MAX_LAZY_STEPS)
         last_update_step[row] = step - 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from neglm_cli.kernels import inlined, kernel, outlined
 from neglm_cli.lm.cpu.functions import ONE, add_row, sum_of_squares
+from neglm_cli.lm.scalar import dropout_scale
 from neglm_cli.objective.random import draw
 
 SIXTEEN = np.uint64(16)
@@ -37,7 +38,7 @@ class Dropout(NamedTuple):
 
     positions: np.ndarray  # uint64 (N,): of each row in the corpus
     key: np.uint64  # of this layer's masks
-    threshold: int  # dropout probability times 65,536
+    threshold: int  # see `Settings.dropout_threshold`
 
 
 @inlined
@@ -61,11 +62,11 @@ def dropout(source, target, units, masks, first, last):
     Masks depend only on the key and the row's position in the corpus: applied to gradients, this is dropout's own
     gradient. A unit takes 16 random bits, so one draw serves four units.
     """
-    positions, key, dropped = masks
-    scale = np.float32(65536 / (65536 - dropped))
-    threshold = np.uint64(dropped)
+    positions, key, dropout_threshold = masks
+    scale = dropout_scale(dropout_threshold)
+    threshold = np.uint64(dropout_threshold)
     for row in range(first, last):
-        if not dropped:
+        if not dropout_threshold:
             for unit in range(units):
                 target[row, unit] = source[row, unit]
             continue

@@ -10,7 +10,7 @@ from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import kernel, outlined
 
 
-class Share(NamedTuple):
+class PanelRange(NamedTuple):
     """The panels of a layer that a thread owns."""
 
     first: int
@@ -18,7 +18,7 @@ class Share(NamedTuple):
     first_transposed: int  # first panel of the transposed recurrent weights
 
 
-class BlockShare(NamedTuple):
+class BlockRange(NamedTuple):
     """The blocks of the vocabulary that a thread owns."""
 
     thread: int
@@ -32,8 +32,8 @@ class Worker(NamedTuple):
     thread: int
     threads: int
     arrivals: np.ndarray  # int64: the barrier's counter
-    panels: Share
-    blocks: BlockShare
+    panels: PanelRange
+    blocks: BlockRange
 
 
 class Team:

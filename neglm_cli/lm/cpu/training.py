@@ -7,8 +7,9 @@ import numpy as np
 
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, ThreadPartition, Weights
+from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
-from neglm_cli.lm.cpu.losses import SoftmaxLoss, make_loss
+from neglm_cli.lm.cpu.losses import make_loss
 from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
 from neglm_cli.lm.cpu.step import (
     backward,
@@ -24,25 +25,24 @@ from neglm_cli.lm.cpu.step import (
 )
 from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Team, Worker, synchronize
-from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.settings.train_lm import Settings
+from neglm_cli.lm.parameters import padded
+from neglm_cli.lm.setup import LOG_Z_ROWS, DeviceSetup
 
 EMBEDDING, OUTPUT = range(2)  # the tables
-SAMPLED_ROWS = 64  # for estimates of log Z during training
 Rows = tuple[np.ndarray, np.ndarray]  # of a table: int32 (rows,), and their gradients
 
 
 class Training:
-    """The arrays of a training run, and its step. settings: for this rank's rows of the batch."""
+    """The arrays of a training run, for this rank's rows of the batch, and its step."""
 
-    def __init__(
-        self, shape: Shape, settings: Settings, weights: Weights, gradients: Weights, parts: np.ndarray,
-        noise: np.ndarray, offsets: np.ndarray, team: Team, owned: ThreadPartition,
-    ) -> None:  # fmt: skip
+    def __init__(self, setup: DeviceSetup, weights: Weights, team: Team, owned: ThreadPartition) -> None:
+        shape, settings, ranks = setup.shape, setup.local_settings, setup.ranks
         threads, batch, steps = settings.threads, settings.batch, settings.bptt
-        self.shape, self.team = shape, team
-        self.weights, self.gradients = weights, gradients
-        self.loss = make_loss(shape, settings, parts, noise, offsets)
+        parts = batch_parts(setup.settings.batch, ranks.rank, ranks.size)
+        self.shape, self.team, self.weights = shape, team, weights
+        embedding_rows = setup.settings.batch * steps if ranks.size > 1 else 0
+        self.gradients, self.flat_gradients = arrays.dense_gradients(weights, embedding_rows * shape.embedding)
+        self.loss = make_loss(shape, settings, parts, setup.alias_table(), setup.train_offsets())
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
@@ -56,8 +56,8 @@ class Training:
             Moments(weights.embedding, exp_avg.embedding, exp_avg_sq.embedding),
             Moments(weights.output, exp_avg.output, exp_avg_sq.output),
         )
-        self._exact = settings.exact
-        rows = min(SAMPLED_ROWS, batch)
+        self._exact = settings.exact_adam
+        rows = min(LOG_Z_ROWS, batch)
         self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
 
@@ -101,7 +101,7 @@ class Training:
             update_layers(self.weights, self.gradients, self.state, self.transposed, config, norm, worker)
             for table, (rows, gradients) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
                 update_rows(self._moments[table], rows, gradients, self.state.last_update_step[table], config, norm)
-            if isinstance(self.loss, SoftmaxLoss):
+            if self.loss.dense_gradients is not None:
                 update_output(self._moments[OUTPUT], self.loss.dense_gradients, config, norm, worker)
             carry_states(self.activations, config.batch * config.steps, config.batch, worker)
 
@@ -112,7 +112,7 @@ class Training:
         squares = sum_of_layer_squares(self.gradients, worker)
         for _, gradients in (inputs, outputs):
             squares = sum_of_row_squares(squares, gradients)
-        if isinstance(self.loss, SoftmaxLoss):
+        if self.loss.dense_gradients is not None:
             squares += sum_of_output_squares(self.loss.dense_gradients, worker)
         norm = gradient_norm(squares, self.buffers.squares, worker)
         if self._exact and math.isfinite(norm):

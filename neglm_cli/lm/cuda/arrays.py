@@ -57,7 +57,7 @@ def zero_weights(gpu: Gpu, shape: Shape, tables: bool = True) -> Weights:
 
 
 class OptimizerState(NamedTuple):
-    """What the optimizer keeps of past gradients. Adagrad's sums of squares are in `exp_avg_sq`."""
+    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
@@ -98,7 +98,7 @@ class StepConfig(NamedTuple):
 
     batch: Int
     steps: Int
-    dropout_threshold: Int = 0  # units of 65,536 that are dropped
+    dropout_threshold: Int = 0  # see `Settings.dropout_threshold`
     reset_word: Int = -1  # the input that starts from a zero state; -1 if none does
     loss_scale: Float = 0.0
 

@@ -20,12 +20,12 @@ from neglm_cli.lm.checks import (
 )
 from neglm_cli.lm.cuda import gemm as gemms
 from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda.autotune import Trial, choose_gemm
 from neglm_cli.lm.cuda.blas import cublas_of
-from neglm_cli.lm.cuda.choice import Trial, choose_gemm
 from neglm_cli.lm.cuda.device import CudaDevice, describe
 from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Gemm, Groups, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, Gpu
-from neglm_cli.lm.cuda.network import LARGE_BATCH, Network, PersistentPlan
+from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels, Network, PersistentPlan
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 
@@ -47,14 +47,6 @@ class Sizes:
 
     def task(self, **changes: object) -> Task:
         return Task(replace(self.settings, **changes), self.words, self.minibatches, self.scored)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Kernels:
-    """Configurable kernels: a simulator has variants with fewer threads."""
-
-    gemm: Gemm
-    steps: lstm.StepKernels = lstm.STEP_KERNELS
 
 
 class NumpyGemm:
@@ -163,9 +155,7 @@ def state_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:
 
 def maker(gpu: Gpu, kernels: Kernels) -> Maker:
     def make(task: Task) -> Device:
-        device = CudaDevice(
-            task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels.gemm, kernels.steps
-        )  # fmt: skip
+        device = CudaDevice(task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels)
         device.prepare_training()
         return device
 
@@ -186,7 +176,7 @@ def plans_of(gpu: Gpu, sizes: Sizes) -> dict[str, PersistentPlan | None]:
     """Return the plans of persistent kernels, which run all time steps in one launch, by name; None if this GPU
     cannot."""
     task = sizes.task()
-    network = Network(gpu, TiledGemm(gpu), task.parameters().shape, [], task.settings.batch)
+    network = Network(gpu, Kernels(TiledGemm(gpu)), task.parameters().shape, [], task.settings.batch)
     return {lstm.forward.name: network.forward_plan, lstm.backward.name: network.backward_plan}
 
 

@@ -5,47 +5,49 @@ Gradients are reduced when all of them are computed: in GPU memory if the MPI li
 
 import numpy as np
 
-from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig
+from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, table_width
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.tables import ROWS, lookup
 from neglm_cli.lm.device import Minibatch
+from neglm_cli.lm.parameters import Shape
 from neglm_cli.scale.ranks import Ranks
 from neglm_cli.scale.rows import union_of_rows
-from neglm_cli.settings.train_lm import TOKEN
+from neglm_cli.settings.train_lm import Settings
 
 
 class DataParallel:
     """The reduction of one rank's gradients with those of the others."""
 
-    def __init__(self, ranks: Ranks, gpu: Gpu, most_rows: int, width: int, words: int) -> None:
-        """most_rows: rows of the table that a minibatch touches on all ranks; words: V."""
-        self._ranks, self._gpu, self._words = ranks, gpu, words
+    def __init__(self, ranks: Ranks, gpu: Gpu, most_rows: int, shape: Shape, settings: Settings) -> None:
+        """most_rows: rows of the table that a minibatch touches on all ranks."""
+        self._ranks, self._gpu, self._words = ranks, gpu, shape.words
+        self._token_noise = settings.sampled and not settings.shared_noise
         self._slots = BatchArrays(gpu.zeros(most_rows, np.uint64), gpu.zeros(1, np.uint64))
         self._reduced = SparseGradients(
-            gpu.zeros(most_rows, np.int32), gpu.zeros(2, np.int32), gpu.zeros((most_rows, width))
+            gpu.zeros(most_rows, np.int32), gpu.zeros(2, np.int32), gpu.zeros((most_rows, table_width(shape)))
         )
 
-    def reduce(self, whole: Minibatch, mode: int, own: SparseGradients, dense: list[Array]) -> SparseGradients:
-        """The rows that any rank has touched, with the sums of their gradients; `dense` is summed in place.
+    def reduce(self, global_batch: Minibatch, local: SparseGradients, dense: list[Array]) -> SparseGradients:
+        """Return the rows that any rank has touched, with the sums of their gradients. `dense` is summed in place.
 
-        The last row of own.values is zero. Unless each row of the batch has noise words of its own, every rank knows
+        The last row of local.values is zero. Unless each row of the batch has noise words of its own, every rank knows
         the rows that the others have touched.
         """
-        gpu, width = self._gpu, own.values.shape[1]
-        own_rows = gpu.download(own.rows)[: int(gpu.download(own.counts)[ROWS])]
-        if mode == TOKEN:
-            union = union_of_rows(self._ranks, own_rows)
+        gpu, width = self._gpu, local.values.shape[1]
+        local_rows = gpu.download(local.rows)[: int(gpu.download(local.counts)[ROWS])]
+        if self._token_noise:
+            union = union_of_rows(self._ranks, local_rows)
         else:  # all ranks have the same noise words; with the softmax, targets are not among these rows
-            text = [whole.inputs.reshape(-1)]
-            if len(own_rows) and own_rows.max() >= self._words:
-                text.append(whole.targets.reshape(-1) + self._words)
-            union = np.unique(np.concatenate([own_rows, *text])).astype(np.int32)
+            text = [global_batch.inputs.reshape(-1)]
+            if len(local_rows) and local_rows.max() >= self._words:
+                text.append(global_batch.targets.reshape(-1) + self._words)
+            union = np.unique(np.concatenate([local_rows, *text])).astype(np.int32)
         count = len(union)
-        gpu.write(self._slots.words[:count], _slots(union, own_rows, len(own.values) - 1))
+        gpu.write(self._slots.words[:count], _slots(union, local_rows, len(local.values) - 1))
         gpu.write(self._reduced.rows[:count], union)
         gpu.write(self._reduced.counts, np.array([count, 0], np.int32))
         gpu.launch(
-            lookup, count, table=own.values, batch=self._slots, config=StepConfig(1, count), x=self._reduced.values,
+            lookup, count, table=local.values, batch=self._slots, config=StepConfig(1, count), x=self._reduced.values,
             width=width,
         )  # fmt: skip
         for array in (self._reduced.values[:count].reshape(-1), *dense):
@@ -53,7 +55,7 @@ class DataParallel:
         return self._reduced
 
     def sum_of(self, value: float) -> float:
-        """The sum over all ranks."""
+        """Return the sum over all ranks."""
         total = np.array([value])
         self._ranks.allreduce(total)
         return float(total[0])
@@ -68,9 +70,9 @@ class DataParallel:
             self._gpu.write(array, host)
 
 
-def _slots(union: np.ndarray, own: np.ndarray, missing: int) -> np.ndarray:
-    """The index of each row of the union in `own`, which is in no order, or `missing`; uint64."""
-    order = np.argsort(own)
-    at = np.searchsorted(own, union, sorter=order)
-    at = order[np.minimum(at, len(own) - 1)]
-    return np.where(own[at] == union, at, missing).astype(np.uint64)
+def _slots(union: np.ndarray, local: np.ndarray, missing: int) -> np.ndarray:
+    """Return the index of each row of the union in `local`, which is in no order, or `missing`; uint64."""
+    order = np.argsort(local)
+    at = np.searchsorted(local, union, sorter=order)
+    at = order[np.minimum(at, len(local) - 1)]
+    return np.where(local[at] == union, at, missing).astype(np.uint64)

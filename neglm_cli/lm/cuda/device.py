@@ -1,17 +1,15 @@
 """A GPU as a device: a model in its memory, trained and scored by queued launches."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import cycle
 
 import numpy as np
 
-from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.arrays import StepConfig, table_width, zero_weights
-from neglm_cli.lm.cuda.gemm import Gemm, MatrixView, TiledGemm
+from neglm_cli.lm.cuda.gemm import MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu, Signal
 from neglm_cli.lm.cuda.losses import VocabularyScores
-from neglm_cli.lm.cuda.network import Network, PersistentPlan, read_state, write_state
+from neglm_cli.lm.cuda.network import Kernels, Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
 from neglm_cli.lm.cuda.scorer import CudaScorer
 from neglm_cli.lm.cuda.staging import StagingBuffer
@@ -20,16 +18,14 @@ from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.scalar import dropout_keys
+from neglm_cli.lm.setup import LOG_Z_ROWS, DeviceSetup
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
 from neglm_cli.lm.trainer import QUEUED
-from neglm_cli.objective.losses import LOSSES, logit_offsets, train_offsets
-from neglm_cli.objective.noise import alias_table, noise_positions, probabilities
+from neglm_cli.objective.noise import noise_positions
 from neglm_cli.objective.random import NOISE, stream
-from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
+from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
-
-SAMPLED_ROWS = 64  # whose log Z is computed while training
 
 
 class PendingMinibatch:
@@ -54,42 +50,30 @@ class CudaDevice:
 
     def __init__(
         self, parameters: Parameters, settings: Settings, counts: np.ndarray, end_of_line: int, gpu: Gpu,
-        gemm: Gemm | None = None, step_kernels: lstm.StepKernels = lstm.STEP_KERNELS, ranks: Ranks = SINGLE_RANK,
+        kernels: Kernels | None = None, ranks: Ranks = SINGLE_RANK,
     ) -> None:  # fmt: skip
         self.shape = parameters.shape
         self.settings = settings
-        self._ranks = ranks
-        starts = split_evenly(settings.batch, ranks.size)
-        self._rows = slice(starts[ranks.rank], starts[ranks.rank + 1])  # of the batch: those of this rank
-        self._batch = self._rows.stop - self._rows.start
+        self._setup = DeviceSetup(self.shape, settings, counts, ranks)
         self.gpu = gpu
-        self.gemm = gemm or TiledGemm(gpu)
-        self.step_kernels = step_kernels
+        self.kernels = kernels or Kernels(TiledGemm(gpu))
         self.reset_word = end_of_line if settings.reset_at_eos else -1
-        self._noise = probabilities(counts, settings.noise_alpha)
-        self.bias = float(LOSSES[settings.loss].bias)
+        self.bias = self._setup.bias
         self.weights = zero_weights(gpu, self.shape)
-        self.logit_offsets = gpu.upload(self._offsets(logit_offsets))
+        self.logit_offsets = gpu.upload(self._setup.logit_offsets())
         load_tensors(gpu, self.weights, self.shape, parameters.tensors())
-
-    def _offsets(self, function: Callable[..., np.ndarray]) -> np.ndarray:
-        settings = self.settings
-        return function(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
 
     # --- training -------------------------------------------------------------------------------------
 
     def prepare_training(self) -> None:
-        gpu, settings, shape = self.gpu, self.settings, self.shape
-        network = Network(gpu, self.gemm, shape, self.weights.views, self._batch, self.step_kernels)
-        self._training = Training(
-            network, self.weights, replace(settings, batch=self._batch), gpu.upload(alias_table(self._noise)),
-            gpu.upload(self._offsets(train_offsets)), self._ranks, settings.batch,
-        )  # fmt: skip
-        rows = self._batch * settings.bptt
+        gpu, shape, batch = self.gpu, self.shape, self._setup.batch
+        network = Network(gpu, self.kernels, shape, self.weights.views, batch)
+        self._training = Training(self._setup, network, self.weights)
+        rows = batch * self.settings.bptt
         self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
 
     def train(self, minibatch: Minibatch) -> Pending:
-        settings, positions = self.settings, minibatch.positions[self._rows]
+        settings, positions = self.settings, minibatch.positions[self._setup.rows]
         batch, steps = positions.shape
         buffer = next(self._staging)
         first = int(positions[0, 0])
@@ -97,29 +81,29 @@ class CudaDevice:
         noise_position = int(noise_positions(settings.noise, positions, minibatch.number, settings.bptt)[0, 0])
         keys = dropout_keys(settings.seed, minibatch.epoch, self.shape.layers)
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
-        inputs, targets = minibatch.inputs[self._rows], minibatch.targets[self._rows]
+        inputs, targets = minibatch.inputs[self._setup.rows], minibatch.targets[self._setup.rows]
         buffer.send(inputs, targets, [first, stride, noise_key, noise_position], keys)
         config = StepConfig(batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs))
         self._training.step(buffer.batch, config, minibatch)
         done = self.gpu.copy_out(self._training.result, buffer.result)
         buffer.done = pending = PendingMinibatch(done, buffer.result, minibatch.inputs.size)
-        if self._ranks.size == 1:
+        if self._setup.ranks.size == 1:
             return pending
-        own = pending.result()
-        return Finished(own._replace(loss=self._training.total_loss(own.loss)))
+        local = pending.result()
+        return Finished(local._replace(loss=self._training.total_loss(local.loss)))
 
     def log_z(self) -> np.ndarray:
-        hidden, rows = self.shape.hidden, min(SAMPLED_ROWS, self._batch)
+        hidden, rows = self.shape.hidden, min(LOG_Z_ROWS, self._setup.batch)
         y = np.zeros((rows, table_width(self.shape)), np.float32)
         y[:, :hidden] = self._last_state().h[-1, :rows]
         y[:, hidden] = self.bias
-        scores = VocabularyScores(self.gpu, self.gemm, self.shape, rows)
+        scores = VocabularyScores(self.gpu, self.kernels.gemm, self.shape, rows)
         no_targets = self.gpu.zeros(rows, np.uint64)
         scores.normalize(MatrixView(self.gpu.upload(y)), rows, self.weights.table, self.logit_offsets, no_targets)
         return scores.log_z(rows)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        if self.settings.exact:
+        if self.settings.exact_adam:
             self._training.flush_all_lazy_updates(step, rate)
 
     def memory(self) -> dict[str, int]:
@@ -142,7 +126,7 @@ class CudaDevice:
         for prefix, kept in optimizer_arrays(settings, state).items():
             tensors |= to_tensors(self.gpu, kept, self.shape, prefix)
         states = zip((HIDDEN_STATE, CELL_STATE), self._last_state(), strict=True)
-        return tensors | {name: gather_rows(self._ranks, array) for name, array in states}
+        return tensors | {name: gather_rows(self._setup.ranks, array) for name, array in states}
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         gpu, training = self.gpu, self._training
@@ -152,17 +136,17 @@ class CudaDevice:
         steps = stacked_row_steps(self.shape, self.settings, tensors)
         if steps is not None:
             gpu.write(training.state.last_update_step, steps.reshape(-1))
-        state = State(tensors[HIDDEN_STATE][:, self._rows], tensors[CELL_STATE][:, self._rows])
-        write_state(gpu, self.shape, training.activations, state, self._batch * self.settings.bptt)
+        state = State(tensors[HIDDEN_STATE][:, self._setup.rows], tensors[CELL_STATE][:, self._setup.rows])
+        write_state(gpu, self.shape, training.activations, state, self._setup.batch * self.settings.bptt)
 
     def _last_state(self) -> State:
         """Download the state after the last minibatch."""
-        return read_state(self.gpu, self.shape, self._training.activations, self._batch)
+        return read_state(self.gpu, self.shape, self._training.activations, self._setup.batch)
 
     def close(self) -> None:
         self.gpu.synchronize()
 
 
 def describe(plan: PersistentPlan | None) -> str:
-    """How time steps are launched, for reports."""
+    """Describe how time steps are launched."""
     return "a launch for each step" if plan is None else f"one launch for all steps, {plan.grid.blocks} blocks"

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from neglm_cli.lm import setup
 from neglm_cli.lm.cuda import sampled, softmax
 from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig, table_width
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, Groups, MatrixView
@@ -16,9 +17,7 @@ from neglm_cli.lm.cuda.network import Network
 from neglm_cli.lm.cuda.softmax import NormalizerBuffers, WordBlock
 from neglm_cli.lm.cuda.tables import TableGradients
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
-
-SCORES = 1 << 24  # maximum number in memory
+from neglm_cli.settings.train_lm import Settings
 
 
 class Loss(Protocol):
@@ -33,8 +32,9 @@ class Loss(Protocol):
 
 def make_loss(network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> Loss:
     """Create the loss for some rows of a batch. offsets: float32 (V,), added to training scores."""
-    kind = SoftmaxLoss if settings.mode == SOFTMAX else SampledLoss
-    return kind(network, tables, settings, offsets)
+    if settings.sampled:
+        return SampledLoss(network, tables, settings, offsets)
+    return SoftmaxLoss(network, tables, offsets)
 
 
 # --- noise words ----------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class SampledLoss:
     def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
         self._gpu, self._gemm, self._tables, self._offsets = network.gpu, network.gemm, tables, offsets
         self._width = network.shape.hidden + 1
-        self._shared = settings.mode == SHARED
+        self._shared = settings.shared_noise
         self._kernel, self._shared_bytes = sampled.kernel_for(self._shared, self._width)
         capacity, k = tables.layout.capacity, settings.k
         self._noise_factors = tables.terms.factors[2 * capacity :].reshape(capacity, k)
@@ -81,7 +81,7 @@ class VocabularyScores:
 
     def __init__(self, gpu: Gpu, gemm: Gemm, shape: Shape, rows: int) -> None:
         self._gpu, self._gemm, self._shape = gpu, gemm, shape
-        self._block_words = min(shape.words, max(1, SCORES // rows))
+        self._block_words = min(shape.words, max(1, setup.MAX_SCORES // rows))
         self.scores = gpu.zeros((rows, self._block_words))
         self.normalizers = NormalizerBuffers(gpu.zeros(rows), gpu.zeros(rows, np.float64), gpu.zeros(rows))
 
@@ -112,7 +112,7 @@ class VocabularyScores:
 class SoftmaxLoss:
     """The full softmax."""
 
-    def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
+    def __init__(self, network: Network, tables: TableGradients, offsets: Array) -> None:
         gpu, shape, capacity = network.gpu, network.shape, tables.layout.capacity
         self._gpu, self._gemm, self._shape = gpu, network.gemm, shape
         self._y, self._offsets = MatrixView(tables.terms.source, capacity), offsets

@@ -218,17 +218,17 @@ def forward(
     """
     shared = cuda.shared.array(0, float32)
     _, inputs, units, xh, weights, z, _ = layer
-    own, at_once, slices, depth = tiling
+    block_units, at_once, slices, depth = tiling
     rows, steps = config.batch, config.steps
     grid = cuda.cg.this_grid()
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
-    left = cuda.blockIdx.x * own
-    offset = units * GATES * own
+    left = cuda.blockIdx.x * block_units
+    offset = units * GATES * block_units
     sums = cuda.local.array((ROWS, GATES), float32)
-    part, unit = thread // own, thread % own
+    part, unit = thread // block_units, thread % block_units
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
     for at in range(thread, offset, threads):
-        deep, gate, across = at // (GATES * own), at // own % GATES, at % own
+        deep, gate, across = at // (GATES * block_units), at // block_units % GATES, at % block_units
         shared[at] = weights[inputs + 1 + deep, gate * units + left + across] if left + across < units else ZERO
     while step < steps:
         for top in range(step * rows, (step + 1) * rows, at_once):
@@ -250,16 +250,16 @@ def forward(
                         for i in range(ROWS):
                             h = shared[offset + deep * at_once + row_group * ROWS + i]
                             for gate in range(GATES):
-                                sums[i, gate] += h * shared[((first + deep) * GATES + gate) * own + unit]
+                                sums[i, gate] += h * shared[((first + deep) * GATES + gate) * block_units + unit]
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
                     for gate in range(GATES):
-                        at = ((part * at_once + row_group * ROWS + i) * GATES + gate) * own + unit
+                        at = ((part * at_once + row_group * ROWS + i) * GATES + gate) * block_units + unit
                         shared[offset + at] = sums[i, gate]
             cuda.syncthreads()
-            for at in range(thread, at_once * own, threads):
-                across, column = at // own, at % own
+            for at in range(thread, at_once * block_units, threads):
+                across, column = at // block_units, at % block_units
                 row = top + across
                 if row < bottom and left + column < units:
                     zi = z[row, left + column]
@@ -267,11 +267,11 @@ def forward(
                     zg = z[row, 2 * units + left + column]
                     zo = z[row, 3 * units + left + column]
                     for s in range(slices):
-                        base = offset + (s * at_once + across) * GATES * own + column
+                        base = offset + (s * at_once + across) * GATES * block_units + column
                         zi += shared[base]
-                        zf += shared[base + own]
-                        zg += shared[base + 2 * own]
-                        zo += shared[base + 3 * own]
+                        zf += shared[base + block_units]
+                        zg += shared[base + 2 * block_units]
+                        zo += shared[base + 3 * block_units]
                     cell_forward(row, left + column, (zi, zf, zg, zo), layer, out, batch, config)
         step += 1
         if step < steps:
@@ -286,19 +286,21 @@ def backward(
     with gradients of pre-activations instead of the state."""
     shared = cuda.shared.array(0, float32)
     _, inputs, units, _, weights, z, _ = layer
-    own, at_once, slices, depth = tiling
+    block_units, at_once, slices, depth = tiling
     rows, steps = config.batch, config.steps
     grid = cuda.cg.this_grid()
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
-    left = cuda.blockIdx.x * own
+    left = cuda.blockIdx.x * block_units
     gates = GATES * units
-    offset = gates * own
+    offset = gates * block_units
     sums = cuda.local.array(ROWS, float32)
-    part, unit = thread // own, thread % own
+    part, unit = thread // block_units, thread % block_units
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
     for at in range(thread, offset, threads):
         deep, across = at % gates, at // gates
-        shared[deep * own + across] = weights[inputs + 1 + left + across, deep] if left + across < units else ZERO
+        shared[deep * block_units + across] = (
+            weights[inputs + 1 + left + across, deep] if left + across < units else ZERO
+        )
     while step >= 0:
         is_last = step == steps - 1
         for top in range(step * rows, (step + 1) * rows, at_once):
@@ -315,21 +317,21 @@ def backward(
                 cuda.syncthreads()
                 if part < slices:
                     for deep in range(part, count, slices):
-                        u = shared[(first + deep) * own + unit]
+                        u = shared[(first + deep) * block_units + unit]
                         for i in range(ROWS):
                             sums[i] += shared[offset + deep * at_once + row_group * ROWS + i] * u
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
-                    shared[offset + (part * at_once + row_group * ROWS + i) * own + unit] = sums[i]
+                    shared[offset + (part * at_once + row_group * ROWS + i) * block_units + unit] = sums[i]
             cuda.syncthreads()
-            for at in range(thread, at_once * own, threads):
-                across, column = at // own, at % own
+            for at in range(thread, at_once * block_units, threads):
+                across, column = at // block_units, at % block_units
                 row = top + across
                 if row < bottom and left + column < units:
                     d_next = ZERO
                     for s in range(slices):
-                        d_next += shared[offset + (s * at_once + across) * own + column]
+                        d_next += shared[offset + (s * at_once + across) * block_units + column]
                     cell_backward(row, left + column, d_next, is_last, layer, gradients, batch, config)
         step -= 1
         if step >= 0:

@@ -1,5 +1,6 @@
 """The launches of the forward and backward pass through the layers of a model."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from neglm_cli.lm.parameters import Shape
 FLOAT_BYTES = 4
 LARGE_BATCH = 64  # rows from which on a time step has enough work for a launch of its own
 RESERVED_BYTES = 1 << 10  # of shared memory, for cooperative kernels from sm_90 on
-ROWS_AT_ONCE, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
+MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
 
 
 class PersistentPlan(NamedTuple):
@@ -30,38 +31,43 @@ class PersistentPlan(NamedTuple):
 def persistent_plan(
     gpu: Gpu, kernel: Kernel, units: int, inner: int, batch: int, columns: int
 ) -> PersistentPlan | None:
-    """The plan with the most blocks that the GPU can run at once, or None.
+    """Return the plan with the most blocks that the GPU can run at once, or None.
 
     inner: terms of a sum; columns: sums of each unit.
     """
-    at_once = min(ROWS_AT_ONCE, -(-batch // lstm.ROWS) * lstm.ROWS)
-    for own in range(1, units + 1):
-        slices = min(SLICES, max(1, THREADS // (own * at_once // lstm.ROWS)), inner)
-        weights = columns * own * inner
+    at_once = min(MAX_ROWS, -(-batch // lstm.ROWS) * lstm.ROWS)
+    for block_units in range(1, units + 1):
+        slices = min(SLICES, max(1, THREADS // (block_units * at_once // lstm.ROWS)), inner)
+        weights = columns * block_units * inner
         rest = (SHARED_BYTES - RESERVED_BYTES) // FLOAT_BYTES - weights
         depth = min(inner, rest // at_once)
-        if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * own > rest:
+        if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * block_units > rest:
             return None
-        threads = min(THREADS, -(-own * (at_once // lstm.ROWS) * slices // 32) * 32)
-        if own * (at_once // lstm.ROWS) > threads:
+        threads = min(THREADS, -(-block_units * (at_once // lstm.ROWS) * slices // 32) * 32)
+        if block_units * (at_once // lstm.ROWS) > threads:
             return None
-        shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * own))
-        blocks = -(-units // own)
+        shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * block_units))
+        blocks = -(-units // block_units)
         if blocks <= gpu.most_blocks(kernel, threads, shared):
-            return PersistentPlan(Grid(blocks, threads, shared), Tiling(own, at_once, slices, depth))
+            return PersistentPlan(Grid(blocks, threads, shared), Tiling(block_units, at_once, slices, depth))
     return None
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Configurable kernels: a simulator has variants with fewer threads."""
+
+    gemm: Gemm
+    steps: StepKernels = lstm.STEP_KERNELS
 
 
 class Network:
     """The layers of a model, and their kernels."""
 
-    def __init__(
-        self, gpu: Gpu, gemm: Gemm, shape: Shape, weights: list[Array], batch: int,
-        step_kernels: StepKernels = lstm.STEP_KERNELS,
-    ) -> None:  # fmt: skip
-        self.gpu, self.gemm, self.shape = gpu, gemm, shape
+    def __init__(self, gpu: Gpu, kernels: Kernels, shape: Shape, weights: list[Array], batch: int) -> None:
+        self.gpu, self.gemm, self.shape = gpu, kernels.gemm, shape
         self._weights = weights
-        self._step_kernels = step_kernels
+        self._step_kernels = kernels.steps
         self._batch = batch
 
     @cached_property

@@ -7,7 +7,7 @@ import numpy as np
 from numba import float64
 
 from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
-from neglm_cli.lm.cuda.functions import ONE, inlined
+from neglm_cli.lm.cuda.functions import inlined
 from neglm_cli.lm.cuda.gpu import Double, Doubles, Float, Floats, Ids, Int, cuda, kernel
 from neglm_cli.lm.cuda.tables import ROWS
 from neglm_cli.lm.optimizers import (
@@ -15,12 +15,13 @@ from neglm_cli.lm.optimizers import (
     ADAM,
     BETA1,
     BETA2,
-    FORGOTTEN,
+    MAX_LAZY_STEPS,
     SGD,
     adagrad,
     adam,
     adam_without_gradient,
     bias_correction,
+    clip_scale,
     decay_moments,
     sgd,
 )
@@ -111,11 +112,11 @@ def _update(moments, at, g, scale, update):
 
 @inlined
 def _clip_scale(result, clip):
-    """The factor of gradients that clips them; 0 if the norm is NaN or infinite."""
+    """Return the factor that clips gradients; 0 if the norm is NaN or infinite."""
     norm = result[NORM]
     if not math.isfinite(norm):
         return np.float32(0)
-    return np.float32(clip / norm) if norm > clip else ONE
+    return np.float32(clip_scale(clip, norm))
 
 
 @kernel(threads=THREADS)
@@ -134,7 +135,7 @@ def update_rows(
 ) -> None:
     """Update rows of the table, a block for each. Adam keeps the step of each row's last update.
 
-    row_counts: `RowIndex.counts`, which goes back to 0 here.
+    row_counts: `RowIndex.counts`, which is reset to 0.
     """
     rows, counts, values = sparse
     scale, width = _clip_scale(result, update.clip), values.shape[1]
@@ -167,13 +168,13 @@ def flush_lazy_updates(
                 at = np.int64(row) * width + column
                 mean, square, value = m[at], v[at], p[at]
                 first, second = float64(BETA1) ** last, float64(BETA2) ** last
-                for _ in range(min(skipped, FORGOTTEN)):  # type: ignore[call-overload]
+                for _ in range(min(skipped, MAX_LAZY_STEPS)):  # type: ignore[call-overload]
                     first *= float64(BETA1)
                     second *= float64(BETA2)
                     rate_s = np.float32(rate * bias_correction(first, second))
                     value, mean, square = adam_without_gradient(value, mean, square, rate_s)
-                if skipped > FORGOTTEN:
-                    mean, square = decay_moments(mean, square, skipped - FORGOTTEN)
+                if skipped > MAX_LAZY_STEPS:
+                    mean, square = decay_moments(mean, square, skipped - MAX_LAZY_STEPS)
                 m[at], v[at], p[at] = mean, square, value
         cuda.syncthreads()
         if cuda.threadIdx.x == 0 and last > 0 and skipped > 0:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from neglm_cli.lm.checks import END_OF_LINE, Task
+from neglm_cli.lm.cuda.autotune import Trial
 from neglm_cli.lm.cuda.checks import all_gemms, own_gemms
-from neglm_cli.lm.cuda.choice import Trial
 from neglm_cli.lm.cuda.gemm import Extent
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.devices import make_device
-from neglm_cli.lm.model import Progress
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.settings.progress import Progress
 
 BEST = Extent(4096, 4096, 4096)
 SECONDS = 20.0

@@ -29,7 +29,7 @@ class CudaScorer:
         self._device = device
         self._is_reset = True
         self._activations = Activations(gpu, shape, capacity, 1)
-        self._scores = VocabularyScores(gpu, device.gemm, shape, capacity)
+        self._scores = VocabularyScores(gpu, device.kernels.gemm, shape, capacity)
         self._staging = cycle([StagingBuffer(gpu, capacity, shape.layers) for _ in range(2)])  # one read, one filled
         self._no_keys = np.zeros(shape.layers + 1, np.uint64)
         self._no_targets = gpu.zeros(capacity, np.uint64)
@@ -103,7 +103,7 @@ class CudaScorer:
 
     def _network(self, batch: int) -> Network:
         device = self._device
-        return Network(device.gpu, device.gemm, device.shape, device.weights.views, batch, device.step_kernels)
+        return Network(device.gpu, device.kernels, device.shape, device.weights.views, batch)
 
     def _send(self, inputs: np.ndarray, targets: np.ndarray) -> StagingBuffer:
         buffer = next(self._staging)

@@ -31,7 +31,7 @@ from neglm_cli.lm.cuda.gpu import Array, Bits, Floats, Gpu, Ids, Int, Matrix, bl
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
-from neglm_cli.settings.train_lm import SHARED, SOFTMAX, Settings
+from neglm_cli.settings.train_lm import Settings
 
 CHUNK = 64
 SCAN_THREADS = 256
@@ -230,13 +230,13 @@ class TableGradients:
         """bias: the last value of the rows of y."""
         self._gpu = gpu
         capacity, width = settings.batch * settings.bptt, table_width(shape)
-        sampled, shared = settings.mode != SOFTMAX, settings.mode == SHARED
+        sampled, shared = settings.sampled, settings.shared_noise
         noise_words = capacity // settings.group_rows * settings.k if sampled else 0
         total = 2 * capacity + noise_words if sampled else capacity
         self.layout = OccurrenceLayout(
             total, capacity, settings.k, settings.group_rows, int(shared), shape.words, shape.embedding
         )  # fmt: skip
-        most = self.most_rows = min(total, 2 * shape.words)
+        most = min(total, 2 * shape.words)
         self.occurrences = Occurrences(*(gpu.zeros(total, np.int32) for _ in Occurrences._fields))
         self.index = RowIndex(*(gpu.zeros(2 * shape.words, np.int32) for _ in RowIndex._fields))
         chunks = most + total // CHUNK

@@ -24,29 +24,23 @@ from neglm_cli.lm.cuda.optimizer import Reduction, Update
 from neglm_cli.lm.cuda.tables import TableGradients
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import KINDS, step_rate
-from neglm_cli.objective.losses import LOSSES
-from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
-from neglm_cli.settings.train_lm import Settings
+from neglm_cli.lm.setup import DeviceSetup
 
 SUM_BLOCKS = 256
 
 
 class Training:
-    """The arrays of a training run, and its step. settings: for this rank's rows of the batch."""
+    """The arrays of a training run, for this rank's rows of the batch, and its step."""
 
-    def __init__(
-        self, network: Network, weights: Weights, settings: Settings, alias_table: Array, offsets: Array,
-        ranks: Ranks = SINGLE_RANK, whole_batch: int = 0,
-    ) -> None:  # fmt: skip
-        """alias_table: for noise words. offsets: see `losses`. whole_batch: rows of all ranks."""
-        gpu, shape = network.gpu, network.shape
+    def __init__(self, setup: DeviceSetup, network: Network, weights: Weights) -> None:
+        gpu, shape, settings, ranks = network.gpu, setup.shape, setup.local_settings, setup.ranks
         self._gpu, self._network, self._shape, self._settings = gpu, network, shape, settings
-        self.weights, self._alias_table = weights, alias_table
+        self.weights, self._alias_table = weights, gpu.upload(setup.alias_table())
         self.state = zero_state(gpu, shape, settings.optimizer)
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
-        self._tables = TableGradients(gpu, shape, settings, float(LOSSES[settings.loss].bias))
-        self._loss = make_loss(network, self._tables, settings, offsets)
+        self._tables = TableGradients(gpu, shape, settings, float(setup.bias))
+        self._loss = make_loss(network, self._tables, settings, gpu.upload(setup.train_offsets()))
         capacity, source = self._tables.layout.capacity, self._tables.terms.source
         self._y = MatrixView(source, capacity)
         self._buffers = BackwardBuffers(
@@ -56,22 +50,22 @@ class Training:
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
         self._parallel = None
         if ranks.size > 1:
-            most = min(self._tables.layout.total * -(-whole_batch // settings.batch), 2 * shape.words)
-            self._parallel = DataParallel(ranks, gpu, most, table_width(shape), shape.words)
+            most = min(self._tables.layout.total * -(-setup.settings.batch // setup.batch), 2 * shape.words)
+            self._parallel = DataParallel(ranks, gpu, most, shape, settings)
 
-    def step(self, batch: BatchArrays, config: StepConfig, whole: Minibatch) -> None:
-        """Train on one minibatch. batch: this rank's rows; whole: the rows of all ranks."""
-        self.forward_and_loss(batch, config, whole)
+    def step(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
+        """Train on one minibatch. batch: this rank's rows; global_batch: the rows of all ranks."""
+        self.forward_and_loss(batch, config, global_batch)
         self.backward(batch, config)
         sparse = self._tables.gradients
         if self._parallel is not None:
-            sparse = self._reduce(self._parallel, whole)
-        self.optimizer_step(config, whole, sparse)
+            sparse = self._reduce(self._parallel, global_batch)
+        self.optimizer_step(config, global_batch, sparse)
 
-    def forward_and_loss(self, batch: BatchArrays, config: StepConfig, whole: Minibatch) -> None:
+    def forward_and_loss(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
         self._tables.find_rows(batch, config, self._alias_table)
-        if self._settings.exact:
-            self.flush_lazy_updates(self._tables.gradients, whole.step, whole.rate)
+        if self._settings.exact_adam:
+            self.flush_lazy_updates(self._tables.gradients, global_batch.step, global_batch.rate)
         self._network.forward(self.weights.table, batch, config, self.activations, self._y)
         self._loss.compute(self.weights.table, self._buffers.d_y, batch, config)
 
@@ -80,17 +74,18 @@ class Training:
         self._network.backward(batch, config, self.activations, self._buffers, self.gradients.views)
         self._tables.gather(batch, config)
 
-    def _reduce(self, parallel: DataParallel, whole: Minibatch) -> SparseGradients:
+    def _reduce(self, parallel: DataParallel, global_batch: Minibatch) -> SparseGradients:
         """Sum the gradients of all ranks. Return the table's."""
         dense = [self.gradients.layers]
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
-        sparse = parallel.reduce(whole, self._settings.mode, self._tables.gradients, dense)
-        if self._settings.exact:
-            self.flush_lazy_updates(sparse, whole.step, whole.rate)  # of rows that this rank did not touch
+        sparse = parallel.reduce(global_batch, self._tables.gradients, dense)
+        if self._settings.exact_adam:
+            # rows that this rank did not touch
+            self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
         return sparse
 
-    def optimizer_step(self, config: StepConfig, whole: Minibatch, sparse: SparseGradients) -> None:
+    def optimizer_step(self, config: StepConfig, global_batch: Minibatch, sparse: SparseGradients) -> None:
         """Clip gradients by norm, and update all parameters. If the norm is NaN or infinite, nothing is updated."""
         gpu, state, dense_size = self._gpu, self.state, self._loss.dense_size
         dense, layers = self._loss.dense_gradients.reshape(-1), self.weights.layers
@@ -100,7 +95,8 @@ class Training:
             reduction=self._reduction, rows=config.rows, dense_size=dense_size,
         )  # fmt: skip
         kind = KINDS[self._settings.optimizer]
-        update = Update(kind, whole.step, step_rate(kind, whole.rate, whole.step), self._settings.clip)
+        rate = step_rate(kind, global_batch.rate, global_batch.step)
+        update = Update(kind, global_batch.step, rate, self._settings.clip)
         gpu.launch(
             optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments(),
             sparse=sparse, row_counts=self._tables.index.counts, last_update_step=state.last_update_step, update=update,
@@ -135,7 +131,7 @@ class Training:
         self._gpu.synchronize()  # before these two arrays are freed
 
     def memory(self) -> dict[str, int]:
-        """Return the bytes of what outlives a minibatch, by purpose, as on the CPU."""
+        """Return the bytes of arrays that outlive a minibatch, by purpose, as on the CPU."""
         state, sparse = self.state, self._tables.gradients
         gradients = self.gradients.nbytes + self._loss.dense_gradients.nbytes
         return {
@@ -144,9 +140,9 @@ class Training:
             "gradients": gradients + sum(array.nbytes for array in sparse),
         }
 
-    def total_loss(self, own: float) -> float:
-        """Sum the loss over ranks. own: this rank's."""
-        return own if self._parallel is None else self._parallel.sum_of(own)
+    def total_loss(self, loss: float) -> float:
+        """Sum the loss over ranks. loss: this rank's."""
+        return loss if self._parallel is None else self._parallel.sum_of(loss)
 
     def _table_moments(self) -> Moments:
         state = self.state

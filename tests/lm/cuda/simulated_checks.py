@@ -6,10 +6,12 @@ Run by test_checks.py in a process of its own, with NUMBA_ENABLE_CUDASIM=1.
 import json
 from typing import Any
 
+from neglm_cli.lm import setup
 from neglm_cli.lm.checks import VARIANTS, Check, checked, compare, on_cpu
-from neglm_cli.lm.cuda import checks, choice, losses, network
+from neglm_cli.lm.cuda import autotune, checks, network
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, SimulatedGpu
+from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.cuda.rates import rates
 from neglm_cli.settings.train_lm import Settings
 
@@ -51,7 +53,7 @@ class TooLarge:
 def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
     """Return checks that should fail."""
     adds_nothing = AddsNothing(good)
-    too_large = checks.maker(gpu, checks.Kernels(TooLarge(gpu, good)))
+    too_large = checks.maker(gpu, Kernels(TooLarge(gpu, good)))
     gpu.kernels_run.discard("gather_gradients")
     return [
         checked("a kernel that no check has run", lambda: checks._every_kernel(gpu, SIZES)),
@@ -63,12 +65,12 @@ def broken(gpu: SimulatedGpu, good: Gemm) -> list[Check]:
 def main() -> None:
     take_turns()
     network.LARGE_BATCH = SIZES.large_batch
-    losses.SCORES = 2 * 4  # a few words at a time for the softmax
-    choice.REPEATS = 1
+    setup.MAX_SCORES = 2 * 4  # a few words at a time for the softmax
+    autotune.REPEATS = 1
     del VARIANTS["neglm, Adagrad"]
     gpu = SimulatedGpu()
     small = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
-    found = list(checks.all_checks(gpu, SIZES, kernels=checks.Kernels(small)))
+    found = list(checks.all_checks(gpu, SIZES, kernels=Kernels(small)))
     run = sorted(gpu.kernels_run)
     print(
         json.dumps(

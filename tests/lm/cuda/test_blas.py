@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neglm_cli.lm.cuda import choice
+from neglm_cli.lm.cuda import autotune
 from neglm_cli.lm.cuda.blas import NOT_TRANSPOSED, TRANSPOSED, Cublas, cublas_of
 from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED
@@ -118,9 +118,9 @@ class TestChoice:
     def chosen(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, faster: bool = True) -> tuple[Any, list[str]]:
         notes: list[str] = []
         gpu = TurnTakingGpu()
-        monkeypatch.setattr(choice, "cublas_of", theirs)
-        monkeypatch.setattr(choice.Trial, "seconds", lambda _, gemm: float(isinstance(gemm, Exact) != faster))
-        return choice.choose_gemm(gpu, Extent(5, 7, 3), notes.append), notes
+        monkeypatch.setattr(autotune, "cublas_of", theirs)
+        monkeypatch.setattr(autotune.Trial, "seconds", lambda _, gemm: float(isinstance(gemm, Exact) != faster))
+        return autotune.choose_gemm(gpu, Extent(5, 7, 3), notes.append), notes
 
     def test_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chosen, notes = self.chosen(monkeypatch, lambda gpu: None)

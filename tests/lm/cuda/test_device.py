@@ -10,11 +10,12 @@ import pytest
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
+from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.device import Device
-from neglm_cli.objective.losses import LOSSES
+from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
-from tests.lm.making import END_OF_LINE, SMALL, counts, device, minibatch, model_of, parameters, whole
+from tests.lm.making import END_OF_LINE, SMALL, counts, device, materialize, minibatch, model_of, parameters
 from tests.lm.test_device import VARIANTS, WORDS, compare
 
 TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch
@@ -29,7 +30,7 @@ def slow_except(quick: list[str], names: Iterable[str]) -> list[Any]:
 def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
     gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
     made = CudaDevice(
-        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS
+        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS)
     )  # fmt: skip
     made.prepare_training()
     return made
@@ -60,7 +61,7 @@ def test_a_launch_for_each_step(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", slow_except(["softmax"], ["softmax", "nce"]))
 def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 300)
+    monkeypatch.setattr("neglm_cli.lm.setup.MAX_SCORES", 300)
     settings = replace(TINY, **VARIANTS[variant])
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
@@ -94,13 +95,13 @@ def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
     )  # fmt: skip
     train(alone, range(6))
     train(first, range(2))
-    second.restore(whole(first.parameters() | first.state()))
+    second.restore(materialize(first.parameters() | first.state()))
     train(second, range(2, 4))
-    third.restore(whole(second.parameters() | second.state()))
+    third.restore(materialize(second.parameters() | second.state()))
     train(third, range(4, 6))
     for one in (alone, third):
         one.flush_lazy_updates(6, settings.lr)
-    expected, found = (whole(one.parameters() | one.state()) for one in (alone, third))
+    expected, found = (materialize(one.parameters() | one.state()) for one in (alone, third))
     assert expected.keys() == found.keys()
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=2e-5, err_msg=name)

@@ -8,6 +8,7 @@ import pytest
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED
+from neglm_cli.lm.cuda.network import Kernels
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
 from tests.lm.cuda.late import LateGpu
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
@@ -23,7 +24,7 @@ MINIBATCHES = 6  # more than staging buffers
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     gpu = LateGpu(monkeypatch, late_copies=request.param)
     gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
-    return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS)
+    return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS))
 
 
 def test_scoring(device: CudaDevice) -> None:

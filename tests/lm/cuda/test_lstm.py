@@ -11,6 +11,7 @@ from neglm_cli.lm.cuda.arrays import StepConfig
 from neglm_cli.lm.cuda.gemm import MatrixView
 from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
 from neglm_cli.lm.cuda.lstm import LayerArrays, OutputGradients, Tiling
+from neglm_cli.settings.train_lm import dropout_threshold
 from tests.lm.cuda.executors import SMALL_STEPS
 from tests.lm.cuda.making import EPOCH, SEED, batch_arrays, by_rows, positions
 
@@ -63,7 +64,8 @@ class Layer:
         self.d_y = gpu.upload(wide)
         common = {
             "layer": LayerArrays(1, INPUTS, units, self.xh, self.weights, self.z, self.c),
-            "batch": batch_arrays(gpu, words, words), "config": StepConfig(batch, steps, round(dropout * 65536), end),
+            "batch": batch_arrays(gpu, words, words),
+            "config": StepConfig(batch, steps, dropout_threshold(dropout), end),
         }  # fmt: skip
         self.forward: dict[str, Any] = {"out": MatrixView(self.out, OUT_ROW), **common}
         self.backward: dict[str, Any] = {"gradients": OutputGradients(self.d_y, self.d_c), **common}

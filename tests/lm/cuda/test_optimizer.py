@@ -12,7 +12,7 @@ from neglm_cli.lm.cuda import arrays, optimizer
 from neglm_cli.lm.cuda.arrays import SparseGradients
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
-from neglm_cli.lm.optimizers import FORGOTTEN, KINDS, step_rate
+from neglm_cli.lm.optimizers import KINDS, MAX_LAZY_STEPS, step_rate
 
 ROWS, WIDTH = 6, 5
 RATE = 0.05
@@ -165,7 +165,7 @@ def test_exact_adam_flushes_lazy_updates(gpu: Gpu) -> None:
     np.testing.assert_array_equal(gpu.download(table.p)[4:], table.start[4:])
 
 
-@pytest.mark.parametrize("missed", [FORGOTTEN, FORGOTTEN + 1, FORGOTTEN + 200])
+@pytest.mark.parametrize("missed", [MAX_LAZY_STEPS, MAX_LAZY_STEPS + 1, MAX_LAZY_STEPS + 200])
 def test_updates_vanish_after_many_steps(gpu: Gpu, missed: int) -> None:
     """As on the CPU, whose kernel is tested against the reference over as many steps."""
     table = Table(gpu, "adam", exact=True)

@@ -8,6 +8,7 @@ import pytest
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu
+from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS
@@ -18,7 +19,9 @@ from tests.lm.test_scorer import CAPACITY, WORDS, ScorerTests, assert_close, ran
 
 def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
     gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
-    return CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, gemm, SMALL_STEPS)
+    return CudaDevice(
+        parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS)
+    )
 
 
 class TestCuda(ScorerTests):
@@ -44,7 +47,7 @@ class TestCuda(ScorerTests):
         scorer = self.make(self.base).scorer(4)
         y = scorer.step(None, np.array([1, 2, 3])).y
         whole, log_z = scorer.logits(y), scorer.log_z(y)
-        monkeypatch.setattr("neglm_cli.lm.cuda.losses.SCORES", 4 * (WORDS - 4))
+        monkeypatch.setattr("neglm_cli.lm.setup.MAX_SCORES", 4 * (WORDS - 4))
         divided = self.make(self.base).scorer(4)
         assert_close(divided.logits(y), whole)
         assert_close(divided.log_z(y), log_z)

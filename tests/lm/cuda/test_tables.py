@@ -12,6 +12,7 @@ from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.cuda.tables import Chunks, OccurrenceLayout, Occurrences, RowIndex, Terms
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import draw
+from neglm_cli.settings.train_lm import dropout_threshold
 from tests.lm.cuda.making import EPOCH, NOISE_KEY, NOISE_POSITION, SEED, batch_arrays, by_rows, positions
 
 WORDS, K = 11, 3
@@ -150,7 +151,7 @@ def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> 
     gpu.launch(
         tables.gather_gradients, case.blocks, gradients=it.gradients, row_counts=it.index.counts, chunks=it.chunks,
         order=it.occurrences.order, terms=Terms(gpu.upload(factors), gpu.upload(source)), layout=it.layout,
-        batch=it.batch, config=StepConfig(case.batch, case.steps, round(dropout * 65536)),
+        batch=it.batch, config=StepConfig(case.batch, case.steps, dropout_threshold(dropout)),
     )  # fmt: skip
     masks = reference.dropout_masks([EMBEDDING, 1], positions(case.batch, case.most_steps), dropout, SEED, EPOCH)[0]
     parts = np.zeros((it.total, WIDTH))
@@ -180,7 +181,7 @@ def test_lookup(gpu: Gpu, dropout: float) -> None:
     xh = gpu.upload(np.full((batch * steps + 1, EMBEDDING + 4), -1, np.float32))
     gpu.launch(
         tables.lookup, batch * steps, table=gpu.upload(table), batch=batch_arrays(gpu, inputs, targets),
-        config=StepConfig(batch, steps, round(dropout * 65536)), x=xh, width=EMBEDDING,
+        config=StepConfig(batch, steps, dropout_threshold(dropout)), x=xh, width=EMBEDDING,
     )  # fmt: skip
     masks = reference.dropout_masks([EMBEDDING, 1], positions(batch, steps), dropout, SEED, EPOCH)[0]
     expected = np.full((batch * steps + 1, EMBEDDING + 4), -1.0)

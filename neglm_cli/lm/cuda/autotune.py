@@ -1,4 +1,4 @@
-"""Chooses between our kernels and cuBLAS, which is used if it is installed, correct and faster on this GPU."""
+"""Choice of the matrix products: cuBLAS if it is installed, correct and faster on this GPU, else our kernels."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Trains a tiny model on the GPU first, to compile the kernels and check their results."""
+"""Warm-up of a GPU: a tiny model compiles the kernels, and its results are checked."""
 
 from dataclasses import replace
 
@@ -6,10 +6,10 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.checks import END_OF_LINE, LIMITS, Task, by_reference, compare, compare_scores
-from neglm_cli.lm.cuda.checks import Kernels, maker
+from neglm_cli.lm.cuda.checks import maker
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.network import LARGE_BATCH
+from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 
@@ -21,9 +21,9 @@ WORDS, SCORED = 20, 4
 SLACK = 10  # times the tolerances of `neglm doctor`: broken kernels are off by more
 
 
-def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, processes: int = 1) -> None:
+def smoke_test(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, ranks: int = 1) -> None:
     """Raise unless the kernels that such a model needs work on this GPU."""
-    batch = LARGE_BATCH if settings.batch // processes >= LARGE_BATCH else TINY.batch  # uses other kernels
+    batch = LARGE_BATCH if settings.batch // ranks >= LARGE_BATCH else TINY.batch  # uses other kernels
     chosen = {name: getattr(settings, name) for name in ("loss", "noise", "optimizer", "adam", "reset_at_eos")}
     task = Task(replace(TINY, batch=batch, **chosen), WORDS, minibatches=1, scored=SCORED)
     with np.errstate(all="ignore"):  # caused by wrong results
@@ -37,6 +37,4 @@ def rehearse(gpu: Gpu, settings: Settings, training: bool, kernels: Kernels, pro
 
 
 def _scoring(gpu: Gpu, kernels: Kernels, task: Task) -> Device:
-    return CudaDevice(
-        task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels.gemm, kernels.steps
-    )  # fmt: skip
+    return CudaDevice(task.parameters(), task.settings, task.counts, END_OF_LINE, gpu, kernels)

@@ -1,21 +1,21 @@
-"""Checks that data-parallel ranks still have the same parameters.
+"""Synchronization of parameters that have diverged across data-parallel ranks.
 
-Every rank updates its own copy. On different types of CPUs the last bits may differ, and differences grow.
+Every rank updates its own copy. On different types of CPUs the last bits may differ, and training amplifies them.
 """
 
 import numpy as np
 import xxhash
 
 from neglm_cli.lm.device import Device
-from neglm_cli.lm.tensors import whole
+from neglm_cli.lm.tensors import materialize
 from neglm_cli.scale.ranks import Ranks
 
 
-def align(device: Device, ranks: Ranks) -> bool:
+def sync_parameters(device: Device, ranks: Ranks) -> bool:
     """Return True if parameters had diverged across ranks; then all ranks continue with those of rank 0."""
     if ranks.size == 1 or len(set(ranks.allgather(_digest(device)))) == 1:
         return False
-    device.restore(ranks.broadcast(whole(device.parameters() | device.state())))
+    device.restore(ranks.broadcast(materialize(device.parameters() | device.state())))
     return True
 
 
