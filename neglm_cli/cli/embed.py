@@ -15,6 +15,7 @@ from neglm_cli.cli.options import (
     TRAINING,
     Cache,
     Debug,
+    InitVectors,
     Json,
     Quiet,
     TrainingCorpus,
@@ -39,7 +40,7 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm vocab corpus.txt && neglm embed", "Vectors for the words of a text, with word2vec's defaults."),
     ("neglm embed corpus.txt --size 300 --window 10 --iter 15", "Without a vocabulary, the text is counted first."),
     ("neglm embed --resume", "Resume an interrupted run."),
-    ("neglm embed --deterministic --seed 7", "The same bytes at every run, with any number of threads."),
+    ("neglm embed --deterministic --seed 7", "Bit-identical runs, for a given --seed and --threads."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
     ("neglm embed --pairs small.tsv --full-batch --objective cond", "Without sampling, to convergence: log p(y|x)."),
     settings=Settings,
@@ -57,14 +58,7 @@ def embed(
             rich_help_panel=INPUT,
         ),
     ] = None,
-    init_vectors: Annotated[
-        str | None,
-        typer.Option(
-            help="Initialize from the vectors of this file, of the same size; words without a vector start at random.",
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    init_vectors: InitVectors = None,
     cache: Cache = True,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     alpha: Annotated[

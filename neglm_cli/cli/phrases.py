@@ -151,14 +151,12 @@ def phrases(
     budget = memory_size(memory)
     console.announce_standard_input(corpus)
     console.announce_compiling()
-    from neglm_cli.runs.corpora import Named
-    from neglm_cli.text.corpus import open_corpus
+    from neglm_cli.runs.corpora import InputFiles
     from neglm_cli.text.phrases import Rule
 
     clock = Progress("phrases", None)
     with ExitStack() as copies:
-        named = Named(corpus, copies)
-        opened = open_corpus(named.readable, named.labels)
+        opened = InputFiles(corpus, copies).open()
         found, lines, tokens = _found(opened, Rule(measure, least, min_count), passes, thread_count(threads), budget)
         _write(found, opened, output, listing, between, thread_count(threads))
     summary = {

@@ -12,6 +12,7 @@ from neglm_cli.cli.options import (
     Cache,
     Debug,
     DeviceName,
+    InitVectors,
     Json,
     Quiet,
     TrainingCorpus,
@@ -49,7 +50,7 @@ def train_lm(
     valid: option.Valid = None,
     cache: Cache = True,
     preset: option.Preset = "ptb",
-    init_vectors: option.InitVectors = None,
+    init_vectors: InitVectors = None,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     output: option.Output = DEFAULT_MODEL,
     log: option.Log = None,

@@ -44,16 +44,6 @@ Preset = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
-InitVectors = Annotated[
-    str | None,
-    typer.Option(
-        help="Initialize the input embeddings from vectors of `neglm embed` or `train-lm`; words without a vector are "
-        "initialized at random.",
-        show_default=False,
-        metavar="FILE",
-        rich_help_panel=MODEL,
-    ),
-]
 Output = Annotated[
     str,
     typer.Option(

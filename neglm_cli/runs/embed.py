@@ -99,7 +99,7 @@ def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatc
     with ExitStack() as resources:
         on_rank0(ranks(), lambda: resources.enter_context(exclusive(request.output)))
         if request.resume:
-            yield EmbedTraining(embed_jobs.resumed_job(request, host))
+            yield EmbedTraining(embed_jobs.resumed_job(request, host, resources))
             return
         refuse_unfinished(request.output)
         settings = embed_jobs.settings_of(request)

@@ -105,7 +105,7 @@ def sample(source: Source) -> str:
 
 def fingerprint(source: Source, threads: int) -> str:
     """Return the fingerprint of a file as it is on disk."""
-    raw = Source(source.path, source.size, plain=True)  # hash the bytes on disk, compressed or not
+    raw = Source(source.path, source.size, plain=True, label=source.label)  # hash the bytes on disk, compressed or not
 
     def digest(chunk: Chunk) -> bytes:
         return chunk.load().digests[0]
