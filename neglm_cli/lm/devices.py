@@ -76,6 +76,8 @@ def make_device(
         failures = [found for found in ranks.allgather(failure) if found] if gpu.optional else []
         if device is not None and not failures:
             return device
+        if device is not None:
+            device.close()
         note(f"using the CPU: {failures[0]}")
     return _on_cpu(model, training, ranks)
 

@@ -9,13 +9,16 @@ import resource
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from neglm_cli.cli.train_lm_run import Log
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel
+from neglm_cli.runs.host import Report
 from neglm_cli.settings.train_lm import Settings
 from tests.conftest import COMMAND, Neglm, one_sentence, only_text, users_environment
 from tests.cut_short import cut_short
@@ -311,8 +314,16 @@ def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpu
 
 def test_a_log_that_cannot_be_written_does_not_end_the_training(neglm: Neglm, corpus: Path) -> None:
     result = neglm("train-lm", "corpus.txt", *SMALL, "--log", "/dev/full")
-    assert b"there is no log any more" in result.stderr
+    assert b"logging is off for the rest of this run" in result.stderr
     LanguageModel.load("model.safetensors")
+
+
+def test_a_log_that_cannot_be_written_is_closed() -> None:
+    with warnings.catch_warnings(record=True) as caught, Log("/dev/full", append=False) as log:
+        warnings.simplefilter("always")
+        log.write(Report("end", 1, 1, "words", 1.0, 1.0))
+        log.write(Report("end", 1, 1, "words", 1.0, 1.0))
+    assert not caught  # not even that of a file left open
 
 
 def test_an_absurd_model_is_estimated_without_making_it(neglm: Neglm, corpus: Path) -> None:
@@ -417,7 +428,7 @@ def test_files_that_are_read_late_are_checked_before_the_corpus_is_counted_and_e
     ):
         said = neglm("train-lm", "corpus.txt", *SMALL, *options, "--cache", code=1, NEGLM_CACHE="cache").stderr.decode()
         assert not Path("cache").exists(), said
-    assert "vectors of size 4, and this model's have size 9: use --embedding 4" in refused(
+    assert "vectors of size 4, not 9: use --embedding 4" in refused(
         neglm, "none.txt", *SMALL, "--init-vectors", vectors
     )
 
