@@ -46,7 +46,7 @@ class LanguageModel(WordVectors):
 
     @property
     def finished(self) -> bool:
-        """False for the state of an unfinished training."""
+        """False for the checkpoint of an unfinished training."""
         return self._model.finished
 
     @overload

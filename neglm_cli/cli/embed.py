@@ -22,6 +22,7 @@ from neglm_cli.cli.options import (
     VocabularyFile,
     one_blas_thread,
 )
+from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL
 from neglm_cli.runs.embed import Request, check, check_files, prepared
 from neglm_cli.runs.loop import Loop
 from neglm_cli.settings.embed import Settings
@@ -86,7 +87,7 @@ def embed(
             metavar="N",
             rich_help_panel=RUNTIME,
         ),
-    ] = 60,
+    ] = CHECKPOINT_INTERVAL,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -23,8 +23,8 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
 from neglm_cli.cli.train_lm_run import Log, as_text, log_name, summary_of
 from neglm_cli.errors import UsageError
+from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL, CHECKPOINT_SUFFIX
 from neglm_cli.runs.loop import Loop
-from neglm_cli.runs.states import PARTIAL
 from neglm_cli.runs.train_lm import Request, check, check_files, prepared
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.train_lm import Settings
@@ -57,7 +57,7 @@ def train_lm(
     json: Json = False,
     dry_run: option.DryRun = False,
     resume: option.Resume = False,
-    checkpoint: option.Checkpoint = 60,
+    checkpoint: option.Checkpoint = CHECKPOINT_INTERVAL,
     device: DeviceName = "auto",
     quiet: Quiet = False,
     debug: Debug = False,
@@ -137,5 +137,5 @@ def _check_dry_run(request: Request) -> None:
 def _check_log(log: str, output: str) -> None:
     if log in STANDARD_OUTPUT:
         raise UsageError("--log needs the name of a file: standard output has the summary.")
-    if os.path.realpath(log) in (os.path.realpath(output), os.path.realpath(output + PARTIAL)):
+    if os.path.realpath(log) in (os.path.realpath(output), os.path.realpath(output + CHECKPOINT_SUFFIX)):
         raise UsageError("--log and --output are the same file: name another.")

@@ -50,7 +50,7 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
         "memory_bytes": memory | {"total": total},
         "disk_bytes": {
             "model": data_size("language model", fields, lengths),
-            "state": data_size("checkpoint", fields, lengths),
+            "checkpoint": data_size("checkpoint", fields, lengths),
             "encoded_copy": 4 * texts.corpus.length,
         },
         "tokens_per_epoch": words_per_epoch,

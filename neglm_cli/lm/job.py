@@ -91,7 +91,7 @@ class Job:
     def save_model(self, path: str) -> None:
         self._save(path, MODEL, self.device.parameters())
 
-    def save_state(self, path: str) -> None:
+    def save_checkpoint(self, path: str) -> None:
         self._save(path, CHECKPOINT, self.device.parameters() | self.device.state())
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:

@@ -1,4 +1,4 @@
-"""Runs of `embed`: what is requested, and whether it fits together."""
+"""Requests for `embed`, and their validation."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import UsageError
+from neglm_cli.runs.checkpoints import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_SUFFIX,
+    check_resumable,
+    note_replacing,
+    refuse_unfinished,
+)
 from neglm_cli.runs.corpora import DEFAULT_VOCABULARY
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.overwriting import refuse_overwriting
-from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
+from neglm_cli.store.output import STANDARD_STREAM, check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.runs.embed_training import EmbedTraining
@@ -32,7 +38,7 @@ class Request:
     init_vectors: str | None = None  # file to start from
     cache: bool = True  # keep the encoded text
     resume: bool = False
-    checkpoint: float = 60  # seconds
+    checkpoint: float = CHECKPOINT_INTERVAL  # seconds
 
 
 def check(request: Request) -> None:
@@ -76,16 +82,15 @@ def _check_resumed(request: Request) -> None:
         raise UsageError("--resume has its vectors already: leave out --init-vectors.")
     if request.vocab is not None:
         raise UsageError("--resume has its vocabulary already: leave out --vocab.")
-    if request.output in STANDARD_OUTPUT:
-        raise UsageError("--resume needs the output of the interrupted run: name it with --output.")
+    check_resumable(request.output)
 
 
 def check_files(request: Request) -> None:
     """Raise if an output would replace an input, or cannot be written."""
     implied = DEFAULT_VOCABULARY if request.vocab is None and request.pairs is None else None
     read = [*request.corpus, request.vocab, implied, request.pairs, request.init_vectors]
-    state = request.output + PARTIAL
-    refuse_overwriting([request.output, state], read, [state] if request.resume else [])
+    checkpoint = request.output + CHECKPOINT_SUFFIX
+    refuse_overwriting([request.output, checkpoint], read, [checkpoint] if request.resume else [])
     check_writable(request.output)
 
 

@@ -1,10 +1,10 @@
-"""Jobs of `embed`: on text or on a table of pairs, new or resumed from a training state."""
+"""Jobs of `embed`: on text or on a table of pairs, new or resumed from a checkpoint."""
 
-import os
 from contextlib import ExitStack
 from typing import Any
 
 from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
 from neglm_cli.runs.corpora import (
     SAME_FILES,
     InputFiles,
@@ -18,7 +18,6 @@ from neglm_cli.runs.embed import Request
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.init_vectors import load_init_vectors
 from neglm_cli.runs.resources import thread_count
-from neglm_cli.runs.states import PARTIAL, nothing_to_resume, refuse_changes
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.embed import PAIRS_DEFAULTS, Settings
@@ -89,39 +88,37 @@ def read_pairs(path: str, settings: Settings, host: Host) -> Pairs:
 
 
 def resumed_job(request: Request, host: Host, resources: ExitStack) -> Job:
-    path = request.output + PARTIAL
-    if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init-vectors")
-    partial = Vectors.load(path)
-    check_same(ranks(), "state", partial.progress, SAME_FILES)
-    known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE
-    if not known or partial.progress["done"] >= partial.progress["total"]:
-        raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
-    on_pairs = partial.arguments["pairs"]
+    path = checkpoint_to_resume(request.output)
+    checkpoint = Vectors.load(path)
+    check_same(ranks(), "checkpoint", checkpoint.progress, SAME_FILES)
+    known = "pairs" in checkpoint.arguments and checkpoint.k and checkpoint.objective != UNKNOWN_OBJECTIVE
+    if not known or checkpoint.progress["done"] >= checkpoint.progress["total"]:
+        raise NeglmError(f"{shown(path)} is not a checkpoint of `neglm embed`: start again without --resume")
+    on_pairs = checkpoint.arguments["pairs"]
     if request.corpus if on_pairs else request.pairs:
         what = "a table of pairs, not on text" if on_pairs else "text, not on a table of pairs"
         raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
-    settings = _resumed_settings(partial, request.given)
+    settings = _resumed_settings(checkpoint, request.given)
     if on_pairs:
-        pairs = request.pairs or reopen(partial.files, path, settings.threads).sources[0].path
+        pairs = request.pairs or reopen(checkpoint.files, path, settings.threads).sources[0].path
         job = _checked(pairs_job(read_pairs(pairs, settings, host), settings, ranks()))
     else:
         inputs = InputFiles(request.corpus, resources)
-        opened = inputs.open() if inputs else reopen(partial.files, path, settings.threads)
+        opened = inputs.open() if inputs else reopen(checkpoint.files, path, settings.threads)
         cache = request.cache and not inputs.any_pipe
-        job = _text_job(partial.words, opened, inputs.records(opened, settings.threads), settings, cache, host)
-    if fingerprints(job.files) != fingerprints(partial.files):
+        job = _text_job(checkpoint.words, opened, inputs.records(opened, settings.threads), settings, cache, host)
+    if fingerprints(job.files) != fingerprints(checkpoint.files):
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
-    resume(job, partial, shown(path))
-    unit = "pairs" if job.pairs else "words"
-    host.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
+    resume(job, checkpoint, shown(path))
+    epoch, unit = job.done // job.source.length + 1, "pairs" if job.pairs else "words"
+    host.note(f"resuming from {shown(path)} at epoch {epoch} ({job.done:,} of {job.total:,} {unit} trained)")
     return job
 
 
-def _resumed_settings(partial: Vectors, given: dict[str, Any]) -> Settings:
-    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"} | {
-        "size": partial.size, "k": partial.k, "noise_alpha": partial.noise_alpha, "objective": partial.objective,
-    }  # fmt: skip
+def _resumed_settings(checkpoint: Vectors, given: dict[str, Any]) -> Settings:
+    stored = {name: value for name, value in checkpoint.arguments.items() if name != "pairs"} | {
+        name: getattr(checkpoint, name) for name in ("size", "k", "noise_alpha", "objective")
+    }
     settings = Settings(**stored)
     refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:

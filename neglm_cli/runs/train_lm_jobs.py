@@ -1,6 +1,5 @@
-"""Jobs of `train-lm`: a new model, or one that resumes from a training state."""
+"""Jobs of `train-lm`: a new model, or one that resumes from a checkpoint."""
 
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.lm.job import Job, Texts, check_batch, check_known, new_device
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel, Progress
 from neglm_cli.objective.losses import first_log_z
+from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
 from neglm_cli.runs.corpora import (
     SAME_FILES,
     InputFiles,
@@ -22,7 +22,6 @@ from neglm_cli.runs.corpora import (
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.init_vectors import load_init_vectors
 from neglm_cli.runs.resources import thread_count
-from neglm_cli.runs.states import PARTIAL, nothing_to_resume, refuse_changes
 from neglm_cli.runs.train_lm import Request
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
@@ -78,28 +77,26 @@ def settings_of(request: Request, host: Host) -> Settings:
 
 
 def resumed_job(request: Request, gpu: "Gpu | None", host: Host, resources: ExitStack) -> Job:
-    path = request.output + PARTIAL
-    if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init-vectors")
-    state = LanguageModel.load(path, CHECKPOINT)
-    check_same(ranks(), "state", state.checksum, SAME_FILES)
-    settings = _resumed_settings(state, request.given)
-    texts = _Encoding(settings, request.cache, host, resources).recorded_texts(request, state, path)
-    device = new_device(state.words, settings, gpu, host.note, empty=True, ranks=ranks())
-    device.restore(state.tensors)
-    progress = state.progress
-    host.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")
+    path = checkpoint_to_resume(request.output)
+    checkpoint = LanguageModel.load(path, CHECKPOINT)
+    check_same(ranks(), "checkpoint", checkpoint.checksum, SAME_FILES)
+    settings = _resumed_settings(checkpoint, request.given)
+    texts = _Encoding(settings, request.cache, host, resources).recorded_texts(request, checkpoint, path)
+    device = new_device(checkpoint.words, settings, gpu, host.note, empty=True, ranks=ranks())
+    device.restore(checkpoint.tensors)
+    progress = checkpoint.progress
+    host.note(f"resuming from {shown(path)} at epoch {progress.epoch + 1} ({progress.words:,} words trained)")
     return Job(texts, settings, device, progress, ranks())
 
 
-def _resumed_settings(state: LanguageModel, given: dict[str, Any]) -> Settings:
+def _resumed_settings(checkpoint: LanguageModel, given: dict[str, Any]) -> Settings:
     resumable = [setting.name for setting in declared(Settings).values() if setting.resumable]
-    refuse_changes(state.settings, given, resumable)
-    settings = replace(state.settings, **{name: given[name] for name in resumable if name in given})
-    if settings.epochs <= state.progress.epoch:
+    refuse_changes(checkpoint.settings, given, resumable)
+    settings = replace(checkpoint.settings, **{name: given[name] for name in resumable if name in given})
+    if settings.epochs <= checkpoint.progress.epoch:
         raise NeglmError(
-            f"{state.progress.epoch} epochs are done already, and --epochs {settings.epochs} leaves nothing to train: "
-            "give a larger --epochs"
+            f"{count_of(checkpoint.progress.epoch, 'epoch')} of --epochs {settings.epochs} already trained: give a "
+            "larger --epochs"
         )
     return settings
 
@@ -130,24 +127,24 @@ class _Encoding:
         check_same_inputs(texts.words, [*texts.files, *texts.valid_files])
         return texts
 
-    def recorded_texts(self, request: Request, state: LanguageModel, path: str) -> Texts:
-        """Open the texts of a training state, or named copies of them. path: the state."""
+    def recorded_texts(self, request: Request, checkpoint: LanguageModel, path: str) -> Texts:
+        """Open the texts of a checkpoint, or named copies of them. path: of the checkpoint."""
         inputs, valid_inputs = self._inputs(request.corpus), self._inputs(request.valid)
-        opened = inputs.open() if inputs else reopen(state.files, path, self._threads)
+        opened = inputs.open() if inputs else reopen(checkpoint.files, path, self._threads)
         files = inputs.records(opened, self._threads)
-        if fingerprints(files) != fingerprints(state.files):
+        if fingerprints(files) != fingerprints(checkpoint.files):
             raise NeglmError(
                 f"{shown(path)} was training on another text: name that one, or start again without --resume"
             )
-        if request.valid or not state.validation:
-            valid, valid_files = self._valid(valid_inputs, state.words)
+        if request.valid or not checkpoint.validation:
+            valid, valid_files = self._valid(valid_inputs, checkpoint.words)
         else:
-            opened_valid = reopen(state.validation, path, self._threads, "validation text")
-            valid, valid_files = self._encoded(opened_valid, state.words), state.validation
-        if fingerprints(valid_files) != fingerprints(state.validation):
+            opened_valid = reopen(checkpoint.validation, path, self._threads, "validation text")
+            valid, valid_files = self._encoded(opened_valid, checkpoint.words), checkpoint.validation
+        if fingerprints(valid_files) != fingerprints(checkpoint.validation):
             raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
-        encoded = self._encoded(opened, state.words, inputs)
-        texts = Texts(state.words, encoded, files, valid, valid_files)
+        encoded = self._encoded(opened, checkpoint.words, inputs)
+        texts = Texts(checkpoint.words, encoded, files, valid, valid_files)
         check_batch(encoded, self._settings, ranks())
         check_same_inputs(texts.words, [*texts.files, *texts.valid_files])
         return texts

@@ -91,8 +91,8 @@ class LmTraining:
     def _track_validation(self, words: int) -> AbstractContextManager[Tracker]:
         return self._host.track(f"validating, {self._current_epoch()}", words, "K words")
 
-    def save_state(self, path: str) -> None:
-        self.job.save_state(path)
+    def save_checkpoint(self, path: str) -> None:
+        self.job.save_checkpoint(path)
 
     def save_result(self, path: str) -> None:
         self.job.save_model(path)

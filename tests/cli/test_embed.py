@@ -24,7 +24,7 @@ from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
 NOTES = (
-    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in",
+    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "checkpoint written",
     "leaving out",
     "this training will replace",
 )  # fmt: skip
@@ -163,11 +163,13 @@ def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, code: int, f
     assert cut.returncode == code, cut.stderr
     assert not Path("vectors.safetensors").exists()
     if how != signal.SIGKILL:
-        assert b"the state is in vectors.safetensors.partial: go on with --resume" in cut.stderr
+        assert b"checkpoint written to vectors.safetensors.partial; continue with --resume" in cut.stderr
     partial = Vectors.load("vectors.safetensors.partial")
     assert 0 < partial.progress["done"] < partial.progress["total"]
     result = neglm("embed", "--resume", "--no-cache")
-    assert f"going on with vectors.safetensors.partial: {partial.progress['done']:,} of".encode() in result.stderr
+    note = f"resuming from vectors.safetensors.partial at epoch {{}} ({partial.progress['done']:,} of"
+    epoch = partial.progress["done"] * 150 // partial.progress["total"] + 1
+    assert note.format(epoch).encode() in result.stderr
     assert not Path("vectors.safetensors.partial").exists()
     neglm("embed", *options, "-o", "whole")
     assert Path("vectors.safetensors").read_bytes() == Path("whole").read_bytes()
@@ -188,7 +190,7 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
     state = Path("vectors.safetensors.partial")
     state.write_bytes(b"days of work")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, code=2).stderr)
-    assert f"{state} is a training that is not finished: go on with --resume, or delete it to start again" in message
+    assert f"{state} is an unfinished run: continue it with --resume, or delete it to start again" in message
     assert state.read_bytes() == b"days of work"
     neglm("embed", "corpus.txt", *SMALL, "-o", "others")
 
@@ -432,9 +434,15 @@ def test_resume_of_what_is_no_state(neglm: Neglm, corpus: Path) -> None:
     Path("vectors.safetensors.partial").write_bytes(finished)
     message = sentence(neglm("embed", "--resume", code=1).stderr)
     assert message == (
-        "neglm: vectors.safetensors.partial is not the state of a training: start again without --resume"
+        "neglm: vectors.safetensors.partial is not a checkpoint of `neglm embed`: start again without --resume"
     )
-    for arguments in (("--resume", "--vocab", "v"), ("--resume", "--full-batch"), ("--resume", "-o", "-")):
+    os.mkfifo("fifo")
+    for arguments in (
+        ("--resume", "--vocab", "v"),
+        ("--resume", "--full-batch"),
+        ("--resume", "-o", "-"),
+        ("--resume", "-o", "fifo"),
+    ):
         neglm("embed", *arguments, code=2)
 
 
