@@ -9,6 +9,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.progress import Progress, amount, bytes_to_read
 from neglm_cli.cli.reading import load_model
+from neglm_cli.cli.scores import DIGITS, rounded
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.corpora import check_texts
 from neglm_cli.scale.agreement import check_same
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from neglm_cli.lm.device import Device
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.lm.scoring import Line, Tally
-
-DIGITS = 6
 
 
 def evaluate_texts(
@@ -139,12 +138,7 @@ def _figures(tally: "Tally", text_bytes: int) -> dict[str, Any]:
         "bits_per_byte": -tally.log_probability / math.log(2) / max(text_bytes, 1),
     }
     counts = {"tokens": tally.words, "lines": tally.lines, "oov": tally.oov, "bytes": text_bytes}
-    return {name: _rounded(value) for name, value in figures.items()} | counts
-
-
-def _rounded(value: float) -> float | None:
-    """Round; None for infinity, which JSON lacks."""
-    return round(value, DIGITS) if math.isfinite(value) else None
+    return {name: rounded(value) for name, value in figures.items()} | counts
 
 
 def _line_printer(test: str, json: bool) -> Any:

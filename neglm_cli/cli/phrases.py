@@ -23,6 +23,7 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ def phrases(
     white space inside phrases. The same text gives the same bytes, whatever the number of threads and the memory.
     Counts are exact: tables larger than --memory spill to disk, in the directory TMPDIR.
     """
-    if corpus.count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin(corpus)
     _check_outputs(output, listing, corpus)
     between = os.fsencode(delimiter)
     if between.split() != [between]:

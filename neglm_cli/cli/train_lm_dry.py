@@ -41,7 +41,7 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
     fields = {"layers": settings.layers, "optimizer": settings.optimizer}
     lengths = {"V": shape.words, "W": len(texts.words.words), "D": shape.embedding, "H": shape.hidden}
     lengths |= {"L": shape.layers, "B": settings.batch}
-    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).segment_length * settings.batch
+    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).words
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
         "objective": settings.loss,

@@ -16,10 +16,11 @@ from neglm_cli.runs.checkpoints import (
 from neglm_cli.runs.corpora import DEFAULT_VOCABULARY
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_STREAM, check_writable
+from neglm_cli.store.output import check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.runs.embed_training import EmbedTraining
@@ -51,8 +52,7 @@ def check(request: Request) -> None:
         _check_full_batch(request)
     if request.resume:
         _check_resumed(request)
-    if [*request.corpus, request.pairs].count(STANDARD_STREAM) > 1:
-        raise UsageError("standard input (-) can be read only once.")
+    refuse_repeated_stdin([*request.corpus, request.pairs])
 
 
 def _check_pairs(request: Request) -> None:

@@ -17,11 +17,12 @@ from neglm_cli.runs.checkpoints import (
 from neglm_cli.runs.corpora import DEFAULT_VOCABULARY, has_vocabulary
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.train_lm import PRESETS, Settings
 from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_STREAM, check_writable
+from neglm_cli.store.output import check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.runs.train_lm_training import LmTraining
@@ -68,8 +69,7 @@ def check(request: Request, writes: bool = True) -> None:
         if value is not None and (request.resume or has_vocabulary(request.vocab)):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is for a text whose words are counted: there is a vocabulary already.")
-    if [*request.corpus, *request.valid].count(STANDARD_STREAM) > 1:
-        raise UsageError("standard input (-) can be read only once.")
+    refuse_repeated_stdin([*request.corpus, *request.valid])
     if request.valid and not checkpoint_path(request.output) and writes:
         raise UsageError("--valid keeps the best model in a file: name one with --output.")
 
