@@ -100,7 +100,7 @@ def embed(
     host = PythonHost(progress)
     embed_runs.check(request)
     embed_runs.check_files(request)
-    with embed_runs.prepared(request, host) as training:
+    with embed_runs.open_training(request, host) as training:
         if isinstance(training, FullBatchTraining):
             training.run(request.output)
         else:
@@ -162,7 +162,7 @@ def train_lm(
     host = PythonHost(progress)
     train_lm_runs.check(request)
     train_lm_runs.check_files(request)
-    with train_lm_runs.prepared(request, host) as training:
+    with train_lm_runs.open_training(request, host) as training:
         Loop(training, request.output, request.checkpoint, host).run()
     return load_as(LanguageModel, request.output)
 

@@ -23,7 +23,7 @@ from neglm_cli.cli.options import (
     one_blas_thread,
 )
 from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL
-from neglm_cli.runs.embed import Request, check, check_files, prepared
+from neglm_cli.runs.embed import Request, check, check_files, open_training
 from neglm_cli.runs.loop import Loop
 from neglm_cli.settings.embed import Settings
 
@@ -129,7 +129,7 @@ def embed(
     from neglm_cli.runs.full_batch import FullBatchTraining
 
     host = ConsoleHost()
-    with prepared(request, host) as training:
+    with open_training(request, host) as training:
         if isinstance(training, FullBatchTraining):
             summary = full_batch_summary(training, training.run(output), output)
         else:

@@ -47,7 +47,7 @@ SETS = "Test sets"
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
     ("neglm eval --analogy questions-words.txt --max-vocab 30000", "Only the 30,000 most frequent words."),
     ("neglm eval --similarity sets/*.tsv --json", "All test sets in a directory, as JSON."),
-    spread=("--test", "--similarity", "--analogy"),
+    multi_value_options=("--test", "--similarity", "--analogy"),
 )
 def evaluate(
     model: Annotated[

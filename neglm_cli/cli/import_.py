@@ -12,7 +12,7 @@ from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_OUTPUT
-from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, companion_file
+from neglm_cli.vectors.formats import WORDS_ENDING, ImportFormat, companion_file
 
 
 @subcommand(
@@ -33,7 +33,7 @@ def import_(
         ),
     ],
     format: Annotated[
-        ImportForm | None,
+        ImportFormat | None,
         typer.Option(
             help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix.",
             show_default="detected from the contents",

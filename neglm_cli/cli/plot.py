@@ -44,7 +44,7 @@ MAPPED_WORDS = 200
     ("neglm plot --follow train.log", "In the terminal, while the training runs."),
     ("neglm plot vectors.safetensors --max-vocab 300 -o map.png", "A map of the 300 most frequent words."),
     ("neglm plot --pmi vectors.safetensors", "Learned scores against the PMI they approximate."),
-    spread=("--label",),
+    multi_value_options=("--label",),
 )
 def plot(
     files: Annotated[

@@ -25,7 +25,7 @@ from neglm_cli.cli.train_lm_run import Log, as_text, log_name, summary_of
 from neglm_cli.errors import UsageError
 from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL, CHECKPOINT_SUFFIX
 from neglm_cli.runs.loop import Loop
-from neglm_cli.runs.train_lm import Request, check, check_files, prepared
+from neglm_cli.runs.train_lm import Request, check, check_files, open_training
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store.output import STANDARD_OUTPUT
@@ -39,7 +39,7 @@ from neglm_cli.store.output import STANDARD_OUTPUT
     ("neglm train-lm --dry-run --preset 1b news.txt", "Estimate the memory, disk space and time of a large model."),
     ("mpirun -n 2 neglm train-lm --noise batch", "On two ranks, perhaps on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
-    spread=("--valid",),
+    multi_value_options=("--valid",),
     settings=Settings,
 )
 def train_lm(
@@ -120,7 +120,7 @@ def train_lm(
         expected = estimate(request, find_gpu(device), host)
         console.json(expected) if json else console.result(estimate_as_text(expected))
         return
-    with prepared(request, host) as training, Log(log, append=resume) as reports:
+    with open_training(request, host) as training, Log(log, append=resume) as reports:
         loop = Loop(training, output, checkpoint, ConsoleHost(reports.write))
         loop.run()
         summary = summary_of(training, loop, output)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.mpi import traffic, traffic_text
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.host import Report
 from neglm_cli.runs.loop import Loop

@@ -8,6 +8,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.host import ConsoleHost
+from neglm_cli.cli.mpi import traffic, traffic_text
 from neglm_cli.cli.options import (
     INPUT,
     OUTPUT,
@@ -19,7 +20,6 @@ from neglm_cli.cli.options import (
     memory_size,
     thread_count,
 )  # fmt: skip
-from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.runs.overwriting import refuse_overwriting

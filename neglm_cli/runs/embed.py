@@ -95,7 +95,7 @@ def check_files(request: Request) -> None:
 
 
 @contextmanager
-def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatchTraining"]:
+def open_training(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatchTraining"]:
     """Prepare the training that a checked request asks for, and lock its output."""
     from neglm_cli.runs import embed_jobs
     from neglm_cli.runs.embed_training import EmbedTraining

@@ -103,7 +103,7 @@ def check_files(request: Request, *outputs: str | None) -> None:
 
 
 @contextmanager
-def prepared(request: Request, host: Host) -> Iterator["LmTraining"]:
+def open_training(request: Request, host: Host) -> Iterator["LmTraining"]:
     """Prepare the training that a checked request asks for, and lock its output."""
     from neglm_cli.runs import train_lm_jobs
     from neglm_cli.runs.resources import find_gpu

@@ -24,7 +24,7 @@ class LmTraining:
         self.keeps_best = job.texts.valid is not None
         self._host = host
         self._log_z: tuple[float, float] | None = None
-        job.watch_validation = self._track_validation
+        job.validation_progress = self._track_validation
 
     @property
     def done(self) -> int:
