@@ -1,4 +1,4 @@
-"""`neglm`, or `python -m neglm_cli`: the way in and the way out."""
+"""Process entry point and exit."""
 
 import atexit
 import gc
@@ -54,7 +54,7 @@ def main() -> None:
         sys.stderr.flush()
     except BrokenPipeError:
         pass
-    except OSError:  # what was still to be printed could not be
+    except OSError:  # flushing stdout failed
         code = code or 1
     atexit._run_exitfuncs()
     end(code)

@@ -31,10 +31,10 @@ NOT_STARTED = {
     "neglm doctor": "measures for a minute; --quick, which does the rest, is started",
 }
 
-# Commands that resume a training: its command, and the function that writes its state.
+# Commands that resume a training: its command, and the function that writes its checkpoint.
 RESUMED = {
     "neglm embed --resume": ("embed --epochs 3000 --size 100", "neglm_cli.sgns.job:Job.save"),
-    "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_state"),
+    "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_checkpoint"),
 }
 TOOLS = ("zstdcat",)  # used in these commands, and not on every machine
 
@@ -136,10 +136,10 @@ class Shell:
         self._warm.close()
 
 
-def kill(command: str, write_state: str, directory: Path) -> None:
-    """Start a training, and kill it before it writes its state for the second time."""
+def kill(command: str, write_checkpoint: str, directory: Path) -> None:
+    """Start a training, and kill it before it writes its checkpoint for the second time."""
     killed = subprocess.run(
-        cut_short(signal.SIGKILL, write_state, "2", *command.split(), "--checkpoint", "0"), cwd=directory,
+        cut_short(signal.SIGKILL, write_checkpoint, "2", *command.split(), "--checkpoint", "0"), cwd=directory,
         env=environment(directory), capture_output=True,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -15,7 +15,7 @@
     vectors = neglm_cli.load("vectors.safetensors")
 
 Settings have the names of the command line's options, with underscores. Errors are `NeglmError`s with one sentence.
-Notes of a run go to the logger `neglm_cli`. Ctrl-C during training writes the state for `resume=True`, then raises
+Notes of a run go to the logger `neglm_cli`. Ctrl-C during training writes a checkpoint for `resume=True`, then raises
 KeyboardInterrupt.
 """
 

@@ -17,7 +17,7 @@ logger = logging.getLogger("neglm_cli")
 
 
 class PythonHost:
-    """progress: called with each report. If it raises, the run stops, writes its state, and raises the same."""
+    """progress: called with each report. If it raises, the run stops, writes a checkpoint, and raises the same."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress

@@ -46,7 +46,7 @@ class LanguageModel(WordVectors):
 
     @property
     def finished(self) -> bool:
-        """False for the state of an unfinished training."""
+        """False for the checkpoint of an unfinished training."""
         return self._model.finished
 
     @overload
@@ -77,7 +77,7 @@ class LanguageModel(WordVectors):
         if isinstance(lines, str):
             return self.word_scores([lines], base)[0]
         return [
-            list(zip([*line.split(), "<eos>"], scores.tolist(), strict=True))
+            list(zip([*_split(line), "<eos>"], scores.tolist(), strict=True))
             for line, scores in self._scored(lines, base)
         ]
 
@@ -113,7 +113,7 @@ class LanguageModel(WordVectors):
         end = self._model.end_of_line
         sampling = SamplingParams(temperature, top_k, top_p, () if unknown else (self._model.unknown,))
         drawn = islice(Generator(self._device.scorer(1), self._prompt(prompt), seed, sampling).words(), words)
-        text = " ".join([*prompt.split(), *("\n" if word == end else decode(self._index[word]) for word in drawn)])
+        text = " ".join([*_split(prompt), *("\n" if word == end else decode(self._index[word]) for word in drawn)])
         return text.replace(" \n ", "\n").replace(" \n", "\n")
 
     def _prompt(self, text: str) -> np.ndarray:
@@ -135,6 +135,11 @@ class LanguageModel(WordVectors):
         settings = self._model.settings
         unfinished = "" if self.finished else ", unfinished"
         return f"{settings.loss}, {len(self):,} words, {settings.layers}×{settings.hidden}{unfinished}"
+
+
+def _split(line: str) -> list[str]:
+    """Split a line at ASCII white space, as the tokenizer does: `str.split` splits at other characters, too."""
+    return [decode(word) for word in encode(line).split()]
 
 
 def _ignore(note: str) -> None:

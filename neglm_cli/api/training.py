@@ -12,6 +12,7 @@ from neglm_cli.errors import UsageError
 from neglm_cli.runs import embed as embed_runs
 from neglm_cli.runs import train_lm as train_lm_runs
 from neglm_cli.runs import vocab as vocab_runs
+from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL
 from neglm_cli.runs.full_batch import FullBatchTraining
 from neglm_cli.runs.host import Report
 from neglm_cli.runs.loop import Loop
@@ -24,8 +25,6 @@ from neglm_cli.settings.declare import declared
 from neglm_cli.settings.values import from_keywords, problem
 from neglm_cli.store.output import is_regular_output
 from neglm_cli.text import vocabulary
-
-DEFAULT_CHECKPOINT = 60.0  # seconds
 
 
 @keywords_in_errors
@@ -71,7 +70,7 @@ def embed(
     pairs: Path | None = None,
     init_vectors: Path | None = None,
     resume: bool = False,
-    checkpoint: float = DEFAULT_CHECKPOINT,
+    checkpoint: float = CHECKPOINT_INTERVAL,
     cache: bool = True,
     progress: Progress | None = None,
     **settings: Any,
@@ -83,10 +82,10 @@ def embed(
     pairs: a table with lines x TAB y or x TAB y TAB count, instead of a corpus.
     init_vectors: vectors to start from.
     resume: continue the run of `output` that was interrupted, with its settings.
-    checkpoint: seconds between writes of the state for `resume`.
+    checkpoint: seconds between checkpoints for `resume`.
     cache: keep an encoded copy of the text, as `neglm embed` does.
     progress: called with a `Report` every ten seconds, after each epoch and at the end, on another thread. If it
-    raises, training stops, writes its state, and raises the same exception."""
+    raises, training stops, writes a checkpoint, and raises the same exception."""
     request = embed_runs.Request(
         output=_output(output),
         given=settings,
@@ -101,7 +100,7 @@ def embed(
     host = PythonHost(progress)
     embed_runs.check(request)
     embed_runs.check_files(request)
-    with embed_runs.prepared(request, host) as training:
+    with embed_runs.open_training(request, host) as training:
         if isinstance(training, FullBatchTraining):
             training.run(request.output)
         else:
@@ -123,7 +122,7 @@ def train_lm(
     preset: str = "ptb",
     device: str = "auto",
     resume: bool = False,
-    checkpoint: float = DEFAULT_CHECKPOINT,
+    checkpoint: float = CHECKPOINT_INTERVAL,
     cache: bool = True,
     progress: Progress | None = None,
     **settings: Any,
@@ -138,10 +137,10 @@ def train_lm(
     preset: defaults of the settings, "ptb" or "1b".
     device: "cpu", "cuda", "cuda:1", or "auto", which is the GPU if there is one that works.
     resume: continue the run of `output` that was interrupted, with its settings.
-    checkpoint: seconds between writes of the state for `resume`, which is also written after each epoch.
+    checkpoint: seconds between checkpoints for `resume`; another is written after each epoch.
     cache: keep an encoded copy of the text, as `neglm train-lm` does.
     progress: called with a `Report` every ten seconds, after each epoch and at the end, on another thread. If it
-    raises, training stops, writes its state, and raises the same exception."""
+    raises, training stops, writes a checkpoint, and raises the same exception."""
     if preset not in train_lm_settings.PRESETS:
         raise UsageError(f"unknown preset '{preset}'; choose {' or '.join(train_lm_settings.PRESETS)}")
     limits = from_keywords(vocab_settings.Settings, {"min_count": min_count, "max_vocab": max_vocab})
@@ -163,7 +162,7 @@ def train_lm(
     host = PythonHost(progress)
     train_lm_runs.check(request)
     train_lm_runs.check_files(request)
-    with train_lm_runs.prepared(request, host) as training:
+    with train_lm_runs.open_training(request, host) as training:
         Loop(training, request.output, request.checkpoint, host).run()
     return load_as(LanguageModel, request.output)
 

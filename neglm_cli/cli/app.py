@@ -33,7 +33,7 @@ class Subcommand(NamedTuple):
     function: Callable[..., Any]
     paragraphs: tuple[str, ...]  # the first one is the summary
     examples: tuple[Example, ...]
-    spread: tuple[str, ...] = ()  # options that take several values, and come after the arguments
+    multi_value_options: tuple[str, ...] = ()  # options that take several values, and come after the arguments
 
 
 SUBCOMMANDS: list[Subcommand] = []
@@ -65,11 +65,11 @@ def neglm(
 
 
 def subcommand(
-    name: str, *examples: tuple[str, str], spread: tuple[str, ...] = (), settings: type | None = None
+    name: str, *examples: tuple[str, str], multi_value_options: tuple[str, ...] = (), settings: type | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a function to the application. It ends silently if the reader of its output closes the pipe (`| head`).
 
-    Options in `spread` take all values that follow them: `--similarity a b` is `--similarity a --similarity b`.
+    multi_value_options: take all values that follow them; `--similarity a b` is `--similarity a --similarity b`.
     settings: a dataclass of declared settings, each of which becomes an option.
     """
 
@@ -77,7 +77,7 @@ def subcommand(
         if settings is not None:
             function = with_options(function, settings)
         shown = tuple(Example(*example) for example in examples)
-        page = Subcommand(name, function, _paragraphs(function), shown, spread)
+        page = Subcommand(name, function, _paragraphs(function), shown, multi_value_options)
         SUBCOMMANDS.append(page)
 
         @functools.wraps(function)
@@ -90,7 +90,10 @@ def subcommand(
 
         text = "\n\n".join(page.paragraphs)
         app.command(
-            name, cls=command_class(spread, renamed_options(name, settings)), help=text, epilog=_epilog(page.examples)
+            name,
+            cls=command_class(multi_value_options, renamed_options(name, settings)),
+            help=text,
+            epilog=_epilog(page.examples),
         )(run)
         return function
 

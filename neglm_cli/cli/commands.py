@@ -51,20 +51,20 @@ class Group(_PlainHelp, TyperGroup):
 
 
 class Command(_PlainHelp, TyperCommand):
-    spread: tuple[str, ...] = ()  # options that take several values
+    multi_value_options: tuple[str, ...] = ()  # options that take several values
     renamed: Mapping[str, str] = {}  # old options, with the new ones
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.sort(key=panel_order)
         for parameter in self.params:
-            if set(parameter.opts) & set(self.spread):
+            if set(parameter.opts) & set(self.multi_value_options):
                 parameter.metavar = f"{parameter.metavar}..."
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        spread = spread_out(args, self.spread) if self.spread else args
-        refuse_single_dash(ctx, spread)
-        arguments, notes = with_new_names(spread, self.renamed, takes_value(options_of(ctx)))
+        expanded = expand_values(args, self.multi_value_options) if self.multi_value_options else args
+        refuse_single_dash(ctx, expanded)
+        arguments, notes = with_new_names(expanded, self.renamed, takes_value(options_of(ctx)))
         try:
             return super().parse_args(ctx, arguments)
         finally:  # --quiet is known now
@@ -77,7 +77,7 @@ class Command(_PlainHelp, TyperCommand):
         required = [
             f"{each.opts[-1]} {each.metavar}" for each in self.params if each.required and not is_argument(each)
         ]
-        return [*others, first] if self.spread else [first, *required, *others]
+        return [*others, first] if self.multi_value_options else [first, *required, *others]
 
 
 def is_argument(parameter: Any) -> bool:
@@ -89,16 +89,16 @@ def panel_order(parameter: Any) -> int:
     return -1 if is_argument(parameter) else PANELS.index(parameter.rich_help_panel)
 
 
-def command_class(options_with_several_values: tuple[str, ...], renamed_options: Mapping[str, str]) -> type[Command]:
+def command_class(multi_value: tuple[str, ...], renamed_options: Mapping[str, str]) -> type[Command]:
     """Return the class of a command with these options."""
 
     class Configured(Command):
-        spread, renamed = options_with_several_values, renamed_options
+        multi_value_options, renamed = multi_value, renamed_options
 
     return Configured
 
 
-def spread_out(arguments: list[str], options: tuple[str, ...]) -> list[str]:
+def expand_values(arguments: list[str], options: tuple[str, ...]) -> list[str]:
     """Repeat each of these options before every value that follows it.
 
     Values end at the next option, or at `--`. A single `-` is a value: standard input.

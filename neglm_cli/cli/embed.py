@@ -15,13 +15,15 @@ from neglm_cli.cli.options import (
     TRAINING,
     Cache,
     Debug,
+    InitVectors,
     Json,
     Quiet,
     TrainingCorpus,
     VocabularyFile,
     one_blas_thread,
 )
-from neglm_cli.runs.embed import Request, check, check_files, prepared
+from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL
+from neglm_cli.runs.embed import Request, check, check_files, open_training
 from neglm_cli.runs.loop import Loop
 from neglm_cli.settings.embed import Settings
 
@@ -39,7 +41,7 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm vocab corpus.txt && neglm embed", "Vectors for the words of a text, with word2vec's defaults."),
     ("neglm embed corpus.txt --size 300 --window 10 --iter 15", "Without a vocabulary, the text is counted first."),
     ("neglm embed --resume", "Resume an interrupted run."),
-    ("neglm embed --deterministic --seed 7", "The same bytes at every run, with any number of threads."),
+    ("neglm embed --deterministic --seed 7", "Bit-identical runs, for a given --seed and --threads."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
     ("neglm embed --pairs small.tsv --full-batch --objective cond", "Without sampling, to convergence: log p(y|x)."),
     settings=Settings,
@@ -57,14 +59,7 @@ def embed(
             rich_help_panel=INPUT,
         ),
     ] = None,
-    init_vectors: Annotated[
-        str | None,
-        typer.Option(
-            help="Initialize from the vectors of this file, of the same size; words without a vector start at random.",
-            metavar="FILE",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
+    init_vectors: InitVectors = None,
     cache: Cache = True,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     alpha: Annotated[
@@ -92,7 +87,7 @@ def embed(
             metavar="N",
             rich_help_panel=RUNTIME,
         ),
-    ] = 60,
+    ] = CHECKPOINT_INTERVAL,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -134,7 +129,7 @@ def embed(
     from neglm_cli.runs.full_batch import FullBatchTraining
 
     host = ConsoleHost()
-    with prepared(request, host) as training:
+    with open_training(request, host) as training:
         if isinstance(training, FullBatchTraining):
             summary = full_batch_summary(training, training.run(output), output)
         else:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.mpi import traffic, traffic_text
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.loop import Loop
 from neglm_cli.store.output import STANDARD_OUTPUT

@@ -26,8 +26,9 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.queries import as_text
-from neglm_cli.cli.scores import analogy_text, similarity_text
+from neglm_cli.cli.scores import analogy_text, rounded, similarity_text
 from neglm_cli.errors import count_of, shown
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from neglm_cli.vectors.neighbors import CosineIndex
 
 SETS = "Test sets"
-DIGITS = 6  # of correlations and accuracies in JSON
 
 
 @subcommand(
@@ -47,7 +47,7 @@ DIGITS = 6  # of correlations and accuracies in JSON
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
     ("neglm eval --analogy questions-words.txt --max-vocab 30000", "Only the 30,000 most frequent words."),
     ("neglm eval --similarity sets/*.tsv --json", "All test sets in a directory, as JSON."),
-    spread=("--test", "--similarity", "--analogy"),
+    multi_value_options=("--test", "--similarity", "--analogy"),
 )
 def evaluate(
     model: Annotated[
@@ -161,8 +161,7 @@ def evaluate(
             "nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
         )
     path = input_file(model, named, DEFAULT_MODEL if test else DEFAULT_VECTORS)
-    if [path, *files].count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin([path, *files])
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
     if test and (max_vocab is not None or fold_case):
@@ -214,7 +213,7 @@ def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "CosineIn
 
     _mention_case(path, pairs.words, lexicon)
     result = correlations(pairs, lexicon, directions)
-    numbers = {name: _rounded(value) for name, value in asdict(result).items()}
+    numbers = {name: rounded(value) for name, value in asdict(result).items()}
     return {"file": path, "oov": result.pairs - result.used} | numbers
 
 
@@ -249,14 +248,10 @@ def _counts(tally: "Tally") -> dict[str, Any]:
     for method, correct in tally.correct.items():
         counts[method] = {
             "correct": correct,
-            "accuracy": _rounded(tally.accuracy(method)),
-            "accuracy_all": _rounded(tally.accuracy_all(method)),
+            "accuracy": rounded(tally.accuracy(method)),
+            "accuracy_all": rounded(tally.accuracy_all(method)),
         }
     return counts
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, DIGITS)
 
 
 def _mention_case(path: str, rows: list[tuple[bytes, ...]], lexicon: "Lexicon") -> None:

@@ -9,8 +9,9 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.progress import Progress, amount, bytes_to_read
 from neglm_cli.cli.reading import load_model
+from neglm_cli.cli.scores import DIGITS, rounded
 from neglm_cli.errors import NeglmError, count_of, shown
-from neglm_cli.runs.corpora import check_texts
+from neglm_cli.runs.corpora import SAME_FILES, check_texts
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from neglm_cli.lm.device import Device
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.lm.scoring import Line, Tally
-
-DIGITS = 6
 
 
 def evaluate_texts(
@@ -34,11 +33,11 @@ def evaluate_texts(
         check_texts(open_corpus([test]))  # errors in them come before the long work
     gpu = find_gpu(device_name)
     model = load_model(path)
-    processes = ranks()
-    check_same(processes, "model", model.checksum, "all machines must see the same files")
-    device = scoring_device(model, thread_count(threads), gpu, console.note, processes)
+    job = ranks()
+    check_same(job, "model", model.checksum, SAME_FILES)
+    device = scoring_device(model, thread_count(threads), gpu, console.note, job)
     try:
-        results = _results(model, device, tests, per_line, thread_count(threads), json, processes)
+        results = _results(model, device, tests, per_line, thread_count(threads), json, job)
     finally:
         device.close()
     if per_line:
@@ -52,10 +51,10 @@ def evaluate_texts(
 
 def _results(
     model: "LanguageModel", device: "Device", tests: list[str], per_line: bool, threads: int, json: bool,
-    processes: Ranks,
+    ranks: Ranks,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Evaluate the texts. Ranks divide them or, if there are fewer texts than ranks, each text."""
-    size, rank = processes.size, processes.rank
+    size, rank = ranks.size, ranks.rank
     if size == 1:
         shows = [_line_printer(test, json) if per_line else None for test in tests]
         return [
@@ -65,21 +64,21 @@ def _results(
     divided = len(tests) < size
     found = {
         number: _evaluate(
-            model, device, tests[number], threads, processes if divided else SINGLE_RANK,
+            model, device, tests[number], threads, ranks if divided else SINGLE_RANK,
             lines[number].append if per_line else None,
         )
         for number in (range(len(tests)) if divided else range(rank, len(tests), size))
     }  # fmt: skip
-    everyone = processes.allgather(found)
+    everyone = ranks.allgather(found)
     for number, test in enumerate(tests) if per_line else ():
         show = _line_printer(test, json)
-        for line in chain.from_iterable(processes.allgather(lines[number])):
+        for line in chain.from_iterable(ranks.allgather(lines[number])):
             show(line)
     return [next(part[number] for part in everyone if number in part) for number in range(len(tests))]
 
 
 def _evaluate(
-    model: "LanguageModel", device: "Device", test: str, threads: int, processes: Ranks,
+    model: "LanguageModel", device: "Device", test: str, threads: int, ranks: Ranks,
     take_line: "Callable[[Line], None] | None",
 ) -> dict[str, Any]:  # fmt: skip
     from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
@@ -91,11 +90,11 @@ def _evaluate(
     reader = Reader(device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
     text_bytes = 0
     segment = None
-    if processes.size > 1:
+    if ranks.size > 1:
         words = sum(len(ids) for _, ids in encoder.encode_corpus(corpus, threads))
-        starts = segment_bounds(words, device.shape, processes.size)
+        starts = segment_bounds(words, device.shape, ranks.size)
         whole_lines = None if take_line is None else model.end_of_line
-        first, last = starts[processes.rank], starts[processes.rank + 1]
+        first, last = starts[ranks.rank], starts[ranks.rank + 1]
         segment = Segment(reader, first, last, whole_lines)
     with Progress("evaluating", bytes_to_read([test]), unit="") as progress:
         words = 0
@@ -112,7 +111,7 @@ def _evaluate(
                 rate = words / max(progress.seconds, 1e-9)
                 progress.advance(after - before, f"{amount(words, 'K words')}, {amount(rate, 'K words')}/s")
         seconds = progress.seconds
-    tally = sum(processes.allgather(reader.tally), Tally())
+    tally = sum(ranks.allgather(reader.tally), Tally())
     if not tally.tokens:
         raise NeglmError(f"{corpus.name} has no words: name a text with words in it")
     if tally.words and tally.oov == tally.words:
@@ -139,12 +138,7 @@ def _figures(tally: "Tally", text_bytes: int) -> dict[str, Any]:
         "bits_per_byte": -tally.log_probability / math.log(2) / max(text_bytes, 1),
     }
     counts = {"tokens": tally.words, "lines": tally.lines, "oov": tally.oov, "bytes": text_bytes}
-    return {name: _rounded(value) for name, value in figures.items()} | counts
-
-
-def _rounded(value: float) -> float | None:
-    """Round; None for infinity, which JSON lacks."""
-    return round(value, DIGITS) if math.isfinite(value) else None
+    return {name: rounded(value) for name, value in figures.items()} | counts
 
 
 def _line_printer(test: str, json: bool) -> Any:

@@ -11,7 +11,7 @@ from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
-from neglm_cli.vectors.forms import GZIP_ENDING, OF_ONE_FILE, Form, files_of, form_of
+from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of, format_of
 
 
 @subcommand(
@@ -64,7 +64,7 @@ def export(
         ),
     ] = None,
     format: Annotated[
-        Form | None,
+        Format | None,
         typer.Option(
             help="text: word2vec's text format; binary: its binary format; npy: a NumPy matrix, with one word per line "
             "in FILE.words.txt; tsv: for TensorBoard's projector, with words and counts in FILE.metadata.tsv.",
@@ -120,8 +120,8 @@ def export(
     console.summary(summary, _as_text(summary), output, json)
 
 
-def _format(output: str, given: Form | None) -> Form:
-    found = given or form_of(output)
+def _format(output: str, given: Format | None) -> Format:
+    found = given or format_of(output)
     if output in STANDARD_OUTPUT and given is None:
         raise typer.BadParameter("choose a format for standard output: --format text or --format binary.")
     if found is None:

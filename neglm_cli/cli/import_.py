@@ -10,8 +10,9 @@ from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
-from neglm_cli.vectors.forms import WORDS_ENDING, ImportForm, companion_file
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
+from neglm_cli.store.output import STANDARD_OUTPUT
+from neglm_cli.vectors.formats import WORDS_ENDING, ImportFormat, companion_file
 
 
 @subcommand(
@@ -32,7 +33,7 @@ def import_(
         ),
     ],
     format: Annotated[
-        ImportForm | None,
+        ImportFormat | None,
         typer.Option(
             help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix.",
             show_default="detected from the contents",
@@ -77,8 +78,7 @@ def import_(
     The objective of the training is stored as unknown.
     """
     inputs = [path for path in (file, context_file, word_list) if path is not None]
-    if inputs.count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin(inputs)
     refuse_overwriting([output], [*inputs, *(companion_file(path, WORDS_ENDING) for path in inputs)])
     console.announce_standard_input(inputs)
     console.announce_compiling()

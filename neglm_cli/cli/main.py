@@ -9,7 +9,7 @@ import typer
 from neglm_cli.cli import usage
 from neglm_cli.cli.app import app
 from neglm_cli.cli.console import console
-from neglm_cli.cli.processes import join, leave
+from neglm_cli.cli.mpi import join, leave
 from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.signals import Terminated, ignore, outcome, raised, watch
 from neglm_cli.errors import NeglmError, UsageError, shown

@@ -86,7 +86,11 @@ def subcommand_page(page: Subcommand) -> str:
     lines = title(f"neglm-{page.name}", 1, page.paragraphs[0])
     names = [italic(each.metavar) if each.required else f"[{italic(each.metavar)}]" for each in arguments]
     required = [f"{bold(each.names[-1])} {italic(each.metavar)}" for each in options if each.required]
-    usage = [*names, f"[{italic('OPTIONS')}]"] if page.spread else [f"[{italic('OPTIONS')}]", *required, *names]
+    usage = (
+        [*names, f"[{italic('OPTIONS')}]"]
+        if page.multi_value_options
+        else [f"[{italic('OPTIONS')}]", *required, *names]
+    )
     lines += [".SH SYNOPSIS", f"{bold(f'neglm {page.name}')} {' '.join(usage)}"]
     lines += section("DESCRIPTION", *page.paragraphs)
     lines += _table("ARGUMENTS", [(argument.metavar, _help(argument)) for argument in arguments])

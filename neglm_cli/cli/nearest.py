@@ -69,7 +69,7 @@ def nearest(
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{file} has no context vectors: leave out --contexts")
     context_directions = CosineIndex.of(loaded.context_vectors, file) if contexts else None
-    kind, alphabet = ("contexts", loaded.contexts) if contexts else ("words", loaded.words)
+    kind, searched = ("contexts", loaded.contexts) if contexts else ("words", loaded.words)
 
     def read(line: bytes) -> Query:
         whole = line.strip()
@@ -84,8 +84,8 @@ def nearest(
         else:
             found = nearest_contexts(word_directions, context_directions, ids, top)
         together = b" ".join(query)
-        header = b"nearest to %b, among %b %b" % (together, f"{len(alphabet):,}".encode(), kind.encode())
+        header = b"nearest to %b, among %b %b" % (together, f"{len(searched):,}".encode(), kind.encode())
         fields = {"query": as_text(together), "among": kind}
-        return Answer(header, fields, "neighbors", "cosine", spelt(alphabet, found))
+        return Answer(header, fields, "neighbors", "cosine", spelt(searched, found))
 
     answer([read(os.fsencode(word)) for word in words or ()], read, ask, "word", json)

@@ -70,7 +70,7 @@ def next_(
     from neglm_cli.lm.generation import next_words
 
     opened = open_model(path, device, threads, 1)
-    alphabet, end = opened.model.words, opened.model.end_of_line
+    words, end = opened.model.words, opened.model.end_of_line
 
     def read(line: bytes) -> Query:
         return tuple(line.split())
@@ -79,7 +79,7 @@ def next_(
         together = b" ".join(query)
         line = opened.line(together)
         ids = np.concatenate([[end], line.ids]).astype(np.int32)
-        found = [(alphabet[word], probability) for word, probability in next_words(opened.scorer, ids, top)]
+        found = [(words[word], probability) for word, probability in next_words(opened.scorer, ids, top)]
         header = b"after %b" % (together or b"the end of a line")
         return Answer(header, {"query": as_text(together), "oov": sum(line.unknown)}, "next", "probability", found)
 

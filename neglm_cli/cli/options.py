@@ -91,6 +91,16 @@ VocabularyFile = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+InitVectors = Annotated[
+    str | None,
+    typer.Option(
+        help="Initialize from the vectors of this file of vectors or language model, which must have the same size. "
+        "Other words are initialized at random.",
+        show_default=False,
+        metavar="FILE",
+        rich_help_panel=INPUT,
+    ),
+]
 Cache = Annotated[
     bool,
     typer.Option(

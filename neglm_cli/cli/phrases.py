@@ -23,6 +23,7 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing, writing_both
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ def phrases(
     white space inside phrases. The same text gives the same bytes, whatever the number of threads and the memory.
     Counts are exact: tables larger than --memory spill to disk, in the directory TMPDIR.
     """
-    if corpus.count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin(corpus)
     _check_outputs(output, listing, corpus)
     between = os.fsencode(delimiter)
     if between.split() != [between]:
@@ -151,14 +151,12 @@ def phrases(
     budget = memory_size(memory)
     console.announce_standard_input(corpus)
     console.announce_compiling()
-    from neglm_cli.runs.corpora import Named
-    from neglm_cli.text.corpus import open_corpus
+    from neglm_cli.runs.corpora import InputFiles
     from neglm_cli.text.phrases import Rule
 
     clock = Progress("phrases", None)
     with ExitStack() as copies:
-        named = Named(corpus, copies)
-        opened = open_corpus(named.readable, named.labels)
+        opened = InputFiles(corpus, copies).open()
         found, lines, tokens = _found(opened, Rule(measure, least, min_count), passes, thread_count(threads), budget)
         _write(found, opened, output, listing, between, thread_count(threads))
     summary = {

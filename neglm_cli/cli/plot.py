@@ -25,6 +25,7 @@ from neglm_cli.cli.plot_follow import follow as follow_log
 from neglm_cli.cli.pmi_inputs import NoiseAlpha, NoiseWords, PairsFile
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable, writing
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ MAPPED_WORDS = 200
     ("neglm plot --follow train.log", "In the terminal, while the training runs."),
     ("neglm plot vectors.safetensors --max-vocab 300 -o map.png", "A map of the 300 most frequent words."),
     ("neglm plot --pmi vectors.safetensors", "Learned scores against the PMI they approximate."),
-    spread=("--label",),
+    multi_value_options=("--label",),
 )
 def plot(
     files: Annotated[
@@ -165,8 +166,17 @@ def plot(
     paths = [path for path in (named, *(files or [])) if path is not None]
     if not paths:
         raise typer.BadParameter("FILE is missing.")
-    _check_usage(paths, max_vocab, pmi, pairs, projection, k, noise_alpha, label, output, follow)
+    refuse_repeated_stdin([*paths, pairs])
+    if pmi:
+        _check_pairs(paths, pairs)
+    elif not (pairs is None and k is None and noise_alpha is None):
+        raise typer.BadParameter("--pairs, --k and --noise-alpha are for --pmi.")
+    else:
+        _check_labels(paths, label)
+    if output is not None:
+        _format(output)
     if follow:
+        _check_follow(paths, pmi or bool(label) or not (max_vocab is None and projection is None and output is None))
         follow_log(paths[0], by or "words", reports)
         return
     from neglm_cli.pictures.paper import need_matplotlib, render
@@ -191,7 +201,7 @@ def plot(
             drawing = word_map(sources[0], max_vocab or MAPPED_WORDS, projection or "pca", seed)
         else:
             drawing = pmi_density(paths, pairs, k, noise_alpha, seed, thread_count(threads))
-    picture = render(drawing.draw, _form(target))
+    picture = render(drawing.draw, _format(target))
     if picture.missing:
         console.note(
             "some characters are in no font on this machine and drawn as boxes: an SVG uses the fonts of its viewer"
@@ -203,37 +213,32 @@ def plot(
     console.summary(summary, f"{name}: {drawing.text}", target, json)
 
 
-def _check_usage(
-    files: list[str], max_vocab: int | None, pmi: bool, pairs: str | None, projection: str | None,
-    k: int | None, noise_alpha: float | None, label: list[str] | None, output: str | None, follow: bool,
-) -> None:  # fmt: skip
-    if [*files, pairs].count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
-    if not pmi and not (pairs is None and k is None and noise_alpha is None):
-        raise typer.BadParameter("--pairs, --k and --noise-alpha are for --pmi.")
-    if pmi and pairs is not None and len(files) > 1:
+def _check_pairs(files: list[str], pairs: str | None) -> None:
+    if pairs is not None and len(files) > 1:
         raise typer.BadParameter("pairs come from a corpus or from --pairs: give one of them.")
-    if label and not pmi and len(label) != len(files):
+
+
+def _check_labels(files: list[str], label: list[str] | None) -> None:
+    if label and len(label) != len(files):
         raise typer.BadParameter(
             f"--label has {count_of(len(label), 'name')} for {count_of(len(files), 'file')}: give one for each."
         )
-    if output is not None:
-        _form(output)
-    if not follow:
-        return
-    if pmi or max_vocab is not None or projection is not None or label or output is not None:
+
+
+def _check_follow(files: list[str], has_other_options: bool) -> None:
+    if has_other_options:
         raise typer.BadParameter("--follow plots one log in the terminal, with no options except --by and --reports.")
     if len(files) > 1 or files[0] == STANDARD_STREAM:
         raise typer.BadParameter("--follow takes one log, by the name of its file.")
 
 
-def _form(output: str) -> str:
+def _format(output: str) -> str:
     from neglm_cli.pictures.paper import format_of
 
-    form = format_of(output)
-    if form is None:
+    format = format_of(output)
+    if format is None:
         raise typer.BadParameter(f"the name {shown(output)} does not end in .svg, .png or .pdf.")
-    return form
+    return format
 
 
 def _kind(sources: list["SeekableFile"]) -> str:

@@ -198,16 +198,16 @@ def _worst_pairs(pairs: "Pairs", joint: "Joint", scores: "Scores", model: "Appro
     ]
 
 
-def _worst_words(alphabet: "WordIndex", parts: Any, top: int) -> list[dict[str, Any]]:
+def _worst_words(index: "WordIndex", parts: Any, top: int) -> list[dict[str, Any]]:
     return [
-        {"word": _text(alphabet, i), "kl_divergence": float(parts[i])}
+        {"word": _text(index, i), "kl_divergence": float(parts[i])}
         for i in (-parts).argsort(kind="stable")[:top].tolist()
         if parts[i] > 0
     ]
 
 
-def _text(alphabet: "WordIndex", i: int) -> str:
-    return alphabet[i].decode(errors="backslashreplace")
+def _text(index: "WordIndex", i: int) -> str:
+    return index[i].decode(errors="backslashreplace")
 
 
 def _as_text(summary: dict[str, Any], name: str) -> str:

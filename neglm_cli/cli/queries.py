@@ -58,21 +58,21 @@ def as_text(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
 
 
-def known_ids(alphabet: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
+def known_ids(index: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
     """Return the ids of the words. Raise if one is out of the vocabulary."""
     from neglm_cli.vectors.lexicon import lower
 
-    ids = [alphabet.id(word) for word in words]
+    ids = [index.id(word) for word in words]
     for word, id_ in zip(words, ids, strict=True):
         if id_ < 0:
             small = lower(word)
-            hint = f", but `{visible(as_text(small))}` is" if alphabet.id(small) >= 0 else ""
+            hint = f", but `{visible(as_text(small))}` is" if index.id(small) >= 0 else ""
             raise NeglmError(f"`{visible(as_text(word))}` is not in the vocabulary of {file}{hint}")
     return ids
 
 
-def spelt(alphabet: "WordIndex", neighbors: list["Neighbor"]) -> list[tuple[bytes, float]]:
-    return [(alphabet[neighbor.id], neighbor.score) for neighbor in neighbors]
+def spelt(index: "WordIndex", neighbors: list["Neighbor"]) -> list[tuple[bytes, float]]:
+    return [(index[neighbor.id], neighbor.score) for neighbor in neighbors]
 
 
 def _lines(prompt: str) -> Iterator[bytes]:

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from neglm_cli.cli.console import console
 from neglm_cli.cli.options import find_gpu, thread_count
-from neglm_cli.cli.queries import as_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,9 +37,6 @@ class Opened(NamedTuple):
         ids = self.encoder.encode(text)
         unknown = ids == len(self.model.words)
         return Line(text, text.split(), np.where(unknown, self.model.unknown, ids).astype(np.int32), unknown.tolist())
-
-    def word(self, id_: int) -> str:
-        return as_text(self.model.words[id_])
 
 
 def load_model(path: str) -> "LanguageModel":

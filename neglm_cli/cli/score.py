@@ -28,6 +28,7 @@ from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.reading import Line, Opened, open_model
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.store.terminal import standard_output
 
@@ -136,8 +137,7 @@ def score(
     unnormalized perplexity.
     """
     path, texts = _inputs(model, files or [], named)
-    if [path, *texts].count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin([path, *texts])
     if nbest and (per_word or carry):
         raise typer.BadParameter("--per-word and --carry are not for n-best lists.")
     if not nbest and (best or weight != 1.0):

@@ -1,11 +1,18 @@
 """Tables of evaluation results."""
 
+import math
 from typing import Any
 
 from neglm_cli.errors import count_of, shown, visible
 
 METHOD_NAMES = {"add": "3CosAdd", "mul": "3CosMul"}
 NONE = "–"  # where there is no number
+DIGITS = 6  # after the decimal point, in JSON
+
+
+def rounded(value: float | None) -> float | None:
+    """Round for JSON; None for infinity, which JSON lacks."""
+    return round(value, DIGITS) if value is not None and math.isfinite(value) else None
 
 
 def similarity_text(result: dict[str, Any]) -> list[str]:

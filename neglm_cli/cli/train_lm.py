@@ -12,6 +12,7 @@ from neglm_cli.cli.options import (
     Cache,
     Debug,
     DeviceName,
+    InitVectors,
     Json,
     Quiet,
     TrainingCorpus,
@@ -22,9 +23,9 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
 from neglm_cli.cli.train_lm_run import Log, as_text, log_name, summary_of
 from neglm_cli.errors import UsageError
+from neglm_cli.runs.checkpoints import CHECKPOINT_INTERVAL, CHECKPOINT_SUFFIX
 from neglm_cli.runs.loop import Loop
-from neglm_cli.runs.states import PARTIAL
-from neglm_cli.runs.train_lm import Request, check, check_files, prepared
+from neglm_cli.runs.train_lm import Request, check, check_files, open_training
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.store.output import STANDARD_OUTPUT
@@ -38,7 +39,7 @@ from neglm_cli.store.output import STANDARD_OUTPUT
     ("neglm train-lm --dry-run --preset 1b news.txt", "Estimate the memory, disk space and time of a large model."),
     ("mpirun -n 2 neglm train-lm --noise batch", "On two ranks, perhaps on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
-    spread=("--valid",),
+    multi_value_options=("--valid",),
     settings=Settings,
 )
 def train_lm(
@@ -49,14 +50,14 @@ def train_lm(
     valid: option.Valid = None,
     cache: Cache = True,
     preset: option.Preset = "ptb",
-    init_vectors: option.InitVectors = None,
+    init_vectors: InitVectors = None,
     given: dict[str, Any] = {},  # noqa: B006  (options take its place)
     output: option.Output = DEFAULT_MODEL,
     log: option.Log = None,
     json: Json = False,
     dry_run: option.DryRun = False,
     resume: option.Resume = False,
-    checkpoint: option.Checkpoint = 60,
+    checkpoint: option.Checkpoint = CHECKPOINT_INTERVAL,
     device: DeviceName = "auto",
     quiet: Quiet = False,
     debug: Debug = False,
@@ -119,7 +120,7 @@ def train_lm(
         expected = estimate(request, find_gpu(device), host)
         console.json(expected) if json else console.result(estimate_as_text(expected))
         return
-    with prepared(request, host) as training, Log(log, append=resume) as reports:
+    with open_training(request, host) as training, Log(log, append=resume) as reports:
         loop = Loop(training, output, checkpoint, ConsoleHost(reports.write))
         loop.run()
         summary = summary_of(training, loop, output)
@@ -136,5 +137,5 @@ def _check_dry_run(request: Request) -> None:
 def _check_log(log: str, output: str) -> None:
     if log in STANDARD_OUTPUT:
         raise UsageError("--log needs the name of a file: standard output has the summary.")
-    if os.path.realpath(log) in (os.path.realpath(output), os.path.realpath(output + PARTIAL)):
+    if os.path.realpath(log) in (os.path.realpath(output), os.path.realpath(output + CHECKPOINT_SUFFIX)):
         raise UsageError("--log and --output are the same file: name another.")

@@ -41,7 +41,7 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
     fields = {"layers": settings.layers, "optimizer": settings.optimizer}
     lengths = {"V": shape.words, "W": len(texts.words.words), "D": shape.embedding, "H": shape.hidden}
     lengths |= {"L": shape.layers, "B": settings.batch}
-    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).segment_length * settings.batch
+    words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).words
     seconds = _seconds_per_word(texts, settings, gpu) if total < there else None
     return {
         "objective": settings.loss,
@@ -50,7 +50,7 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
         "memory_bytes": memory | {"total": total},
         "disk_bytes": {
             "model": data_size("language model", fields, lengths),
-            "state": data_size("checkpoint", fields, lengths),
+            "checkpoint": data_size("checkpoint", fields, lengths),
             "encoded_copy": 4 * texts.corpus.length,
         },
         "tokens_per_epoch": words_per_epoch,

@@ -1,31 +1,29 @@
 """The options of `neglm train-lm`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from neglm_cli.cli.options import INPUT, MODEL, OUTPUT, RUNTIME
+from neglm_cli.runs.train_lm import WORDS_OF_1B
+from neglm_cli.settings import vocab
+from neglm_cli.settings.declare import declared
 
-MinCount = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="If the words of CORPUS are counted: drop words that occur fewer than N times.",
-        show_default="1",
-        metavar="N",
-        rich_help_panel=INPUT,
-    ),
-]
-MaxVocab = Annotated[
-    int | None,
-    typer.Option(
-        min=3,
-        help="If the words of CORPUS are counted: keep only the N most frequent.",
-        show_default="no limit; 64,000 with --preset 1b, as in the paper",
-        metavar="N",
-        rich_help_panel=INPUT,
-    ),
-]
+
+def _counted(name: str, preset: str = "") -> Any:
+    """Return the option for a setting of `vocab`, which applies if the words of the corpus are counted."""
+    setting = declared(vocab.Settings)[name]
+    return typer.Option(
+        min=setting.least,
+        help=f"If the words of CORPUS are counted: {setting.help[0].lower()}{setting.help[1:]}",
+        show_default=setting.default_text + preset,
+        metavar=setting.metavar,
+        rich_help_panel=setting.panel,
+    )
+
+
+MinCount = Annotated[int | None, _counted("min_count")]
+MaxVocab = Annotated[int | None, _counted("max_vocab", f"; {WORDS_OF_1B:,} with --preset 1b, as in the paper")]
 Valid = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,16 +39,6 @@ Preset = Annotated[
         help="Default settings: the paper's for the Penn Treebank, or for the 1-billion-word benchmark (1×512, dropout "
         "0.1, Adam at 0.001, batch 1000, one epoch).",
         metavar="ptb|1b",
-        rich_help_panel=MODEL,
-    ),
-]
-InitVectors = Annotated[
-    str | None,
-    typer.Option(
-        help="Initialize the input embeddings from vectors of `neglm embed` or `train-lm`; words without a vector are "
-        "initialized at random.",
-        show_default=False,
-        metavar="FILE",
         rich_help_panel=MODEL,
     ),
 ]

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.processes import traffic, traffic_text
+from neglm_cli.cli.mpi import traffic, traffic_text
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.host import Report
 from neglm_cli.runs.loop import Loop
@@ -44,18 +44,23 @@ class Log:
                 self._file.write(json.dumps(self._rank | _record(report)) + "\n")
                 self._file.flush()
             except OSError as error:
+                reason = error.strerror or error
                 console.note(
-                    f"cannot write {shown(str(self._path))}: {error.strerror or error}; there is no log any more"
+                    f"cannot write {shown(str(self._path))}: {reason}; logging is off for the rest of this run"
                 )
-                self._file = None
+                self._close()
 
     def __enter__(self) -> "Log":
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # of what is still buffered
                 self._file.close()
+            self._file = None
 
 
 def _record(report: Report) -> dict[str, Any]:

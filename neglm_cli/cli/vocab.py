@@ -8,6 +8,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.host import ConsoleHost
+from neglm_cli.cli.mpi import traffic, traffic_text
 from neglm_cli.cli.options import (
     INPUT,
     OUTPUT,
@@ -19,14 +20,14 @@ from neglm_cli.cli.options import (
     memory_size,
     thread_count,
 )  # fmt: skip
-from neglm_cli.cli.processes import traffic, traffic_text
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import count_of, short, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.runs.vocab import Request, count
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.vocab import Settings
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM
+from neglm_cli.store.output import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
     from neglm_cli.text.vocabulary import Vocabulary
@@ -107,8 +108,7 @@ def vocab(
     holds all words. Rank 0 writes the file, which has the same bytes.
     """
     path = ("vocab.safetensors" if format == "safetensors" else "vocab.txt") if output is None else output
-    if corpus.count(STANDARD_STREAM) > 1:
-        raise typer.BadParameter("standard input (-) can be read only once.")
+    refuse_repeated_stdin(corpus)
     refuse_overwriting([path], [] if merge else corpus, corpus if merge else [])
     budget = memory_size(memory)
     console.announce_standard_input(corpus)

@@ -38,10 +38,10 @@ class UnusableGpuError(NeglmError):
         self.absent, self.broken = absent, broken
 
 
-def open_gpu(name: str, process: int = 0) -> "Gpu":
+def open_gpu(name: str, local_rank: int = 0) -> "Gpu":
     """Open the GPU that `--device` names, and try it; raises UnusableGpuError if anything is wrong with it.
 
-    If the name has no number, each process of a machine takes the next GPU."""
+    If the name has no number, each rank of a machine takes the next GPU."""
     if find_spec("numba_cuda") is None:
         raise UnusableGpuError(f"the package numba-cuda is not installed ({INSTALL}, for NVIDIA GPUs)", absent=True)
     try:
@@ -53,7 +53,7 @@ def open_gpu(name: str, process: int = 0) -> "Gpu":
             raise UnusableGpuError("there is only Numba's simulator", absent=True)
         return gpu.SimulatedGpu()
     number = name.partition(":")[2]
-    opened = probe.open_gpu(int(number) if number else None, process)
+    opened = probe.open_gpu(int(number) if number else None, local_rank)
     opened.optional = name == AUTO
     return opened
 
@@ -76,6 +76,8 @@ def make_device(
         failures = [found for found in ranks.allgather(failure) if found] if gpu.optional else []
         if device is not None and not failures:
             return device
+        if device is not None:
+            device.close()
         note(f"using the CPU: {failures[0]}")
     return _on_cpu(model, training, ranks)
 

@@ -46,19 +46,21 @@ class ReadProgress(Protocol):
     def advance(self, amount: int) -> None: ...
 
 
-class _Unwatched:
+class NullProgress:
+    """A progress display that shows nothing."""
+
     def advance(self, amount: int) -> None:
         pass
 
 
-def _unwatched(words: int) -> AbstractContextManager[ReadProgress]:
-    return nullcontext(_Unwatched())
+def _no_progress(words: int) -> AbstractContextManager[ReadProgress]:
+    return nullcontext(NullProgress())
 
 
 class Job:
     """State of a training run."""
 
-    watch_validation: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words to validate on
+    validation_progress: Callable[[int], AbstractContextManager[ReadProgress]]  # called with the words to validate on
 
     def __init__(
         self, texts: Texts, settings: Settings, device: Device, progress: Progress, ranks: Ranks = SINGLE_RANK
@@ -68,7 +70,7 @@ class Job:
         self.settings = settings
         self.device = device
         self.progress = progress
-        self.watch_validation = _unwatched
+        self.validation_progress = _no_progress
         validate = self.validate if texts.valid is not None else None
         self.trainer = Trainer(texts.corpus, device, settings, progress, validate, ranks)
 
@@ -80,7 +82,7 @@ class Job:
         starts = segment_bounds(valid.length, self.device.shape, ranks.size)
         segment = Segment(reader, *starts[ranks.rank : ranks.rank + 2])
         cursor = valid.cursor(0)
-        with self.watch_validation(starts[ranks.rank + 1]) as watched:
+        with self.validation_progress(starts[ranks.rank + 1]) as watched:
             while not (segment.ended or self.trainer.stopping):
                 ids = cursor.take(CHUNK)
                 segment.read(ids)
@@ -92,7 +94,7 @@ class Job:
     def save_model(self, path: str) -> None:
         self._save(path, MODEL, self.device.parameters())
 
-    def save_state(self, path: str) -> None:
+    def save_checkpoint(self, path: str) -> None:
         self._save(path, CHECKPOINT, self.device.parameters() | self.device.state())
 
     def _save(self, path: str, kind: str, tensors: Tensors) -> None:

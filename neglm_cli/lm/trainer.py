@@ -66,7 +66,7 @@ class Trainer:
 
     @property
     def words_per_epoch(self) -> int:
-        return self._batches.segment_length * self._settings.batch
+        return self._batches.words
 
     @property
     def total(self) -> int:

@@ -14,8 +14,10 @@ from neglm_cli.store.output import STANDARD_STREAM
 if TYPE_CHECKING:
     from neglm_cli.text.corpus import Corpus
     from neglm_cli.text.vocabulary import Vocabulary
+    from neglm_cli.text.word_index import WordIndex
 
 DEFAULT_VOCABULARY = "vocab.safetensors"
+SAME_FILES = "all machines must see the same files"
 COUNTING_MEMORY = 1 << 30  # bytes for counting a text without a vocabulary; larger tables are spilled to disk
 
 
@@ -33,7 +35,17 @@ def check_texts(corpus: "Corpus") -> None:
     if ranks().size > 1:
         refuse_pipes(source.path for source in corpus.sources if source.size < 0)
         seen = [(source.name, source.size, sample(source)) for source in corpus.sources]
-        check_same(ranks(), "texts", seen, "all machines must see the same files")
+        check_same(ranks(), "texts", seen, SAME_FILES)
+
+
+def check_same_inputs(words: "WordIndex", files: list[dict[str, Any]]) -> None:
+    """Raise unless all ranks have the same vocabulary and texts. files: records of the texts."""
+    check_same(ranks(), "vocabulary", words.identity, SAME_FILES)
+    check_same(ranks(), "texts", fingerprints(files), SAME_FILES)
+
+
+def fingerprints(files: list[dict[str, Any]]) -> list[str]:
+    return [file["fingerprint"] for file in files]
 
 
 def has_vocabulary(vocab: str | None) -> bool:
@@ -41,8 +53,8 @@ def has_vocabulary(vocab: str | None) -> bool:
     return vocab is not None or os.path.exists(DEFAULT_VOCABULARY)
 
 
-class Named:
-    """Input files named by the user. A pipe is copied, because training reads its text more than once."""
+class InputFiles:
+    """Input files named by the user. A pipe is copied, because its text is read more than once."""
 
     def __init__(self, paths: list[str], copies: ExitStack) -> None:
         self._paths = paths
@@ -50,8 +62,8 @@ class Named:
             path for path in paths if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path))
         }
         refuse_pipes(self._pipes)
-        self.labels: dict[str, str] = {}  # names of copies in messages
-        self.readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
+        self._labels: dict[str, str] = {}  # names of copies in messages
+        self._readable = [self._copied(path, copies) if path in self._pipes else path for path in paths]
 
     def _copied(self, path: str, copies: ExitStack) -> str:
         from neglm_cli.store.container import open_seekable
@@ -59,8 +71,17 @@ class Named:
         copy = copies.enter_context(open_seekable(path))
         if not os.path.getsize(copy.location):
             raise NeglmError(empty(copy.name))
-        self.labels[copy.location] = copy.name
+        self._labels[copy.location] = copy.name
         return copy.location
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
+
+    def open(self) -> "Corpus":
+        """Open the files as one text; messages name a copy after its pipe."""
+        from neglm_cli.text.corpus import open_corpus
+
+        return open_corpus(self._readable, self._labels)
 
     @property
     def any_pipe(self) -> bool:
@@ -81,20 +102,19 @@ class Named:
 
 
 def find_vocabulary(
-    readable: list[str], vocab: str | None, limits: tuple[int, int | None], threads: int, host: Host
+    inputs: InputFiles, vocab: str | None, limits: tuple[int, int | None], threads: int, host: Host
 ) -> "tuple[Vocabulary, list[dict[str, Any]]]":
     """Load the named or the default vocabulary; return it with the corpus that it records. If there is none, count the
     named files. limits: min_count and max_vocab."""
-    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.count import counting
     from neglm_cli.text.vocabulary import Vocabulary, build, gather_counts
 
     if not has_vocabulary(vocab):
-        if not readable:
+        if not inputs:
             raise NeglmError(
                 f"there is no {DEFAULT_VOCABULARY} here: name a corpus, or make a vocabulary with `neglm vocab` first"
             )
-        opened = open_corpus(readable)
+        opened = inputs.open()
         check_texts(opened)
         with (
             host.track("counting words", opened.size) as tracker,
@@ -109,14 +129,13 @@ def find_vocabulary(
 
 
 def open_named_or_recorded(
-    readable: list[str], files: list[dict[str, Any]], vocab: str | None, threads: int, host: Host
+    inputs: InputFiles, files: list[dict[str, Any]], vocab: str | None, threads: int, host: Host
 ) -> "Corpus":
     """Open the named files or, if there are none, the corpus that the vocabulary records."""
-    from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.provenance import reopen
 
-    if readable:
-        return open_corpus(readable)
+    if inputs:
+        return inputs.open()
     opened = reopen(files, vocab or DEFAULT_VOCABULARY, threads)
     host.note(f"training on {opened.name}, the corpus of the vocabulary")
     return opened

@@ -1,4 +1,4 @@
-"""Runs of `embed`: what is requested, and whether it fits together."""
+"""Requests for `embed`, and their validation."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,14 +6,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import UsageError
+from neglm_cli.runs.checkpoints import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_SUFFIX,
+    check_resumable,
+    note_replacing,
+    refuse_unfinished,
+)
 from neglm_cli.runs.corpora import DEFAULT_VOCABULARY
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.overwriting import refuse_overwriting
-from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writable
+from neglm_cli.store.output import check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.runs.embed_training import EmbedTraining
@@ -32,7 +39,7 @@ class Request:
     init_vectors: str | None = None  # file to start from
     cache: bool = True  # keep the encoded text
     resume: bool = False
-    checkpoint: float = 60  # seconds
+    checkpoint: float = CHECKPOINT_INTERVAL  # seconds
 
 
 def check(request: Request) -> None:
@@ -45,8 +52,7 @@ def check(request: Request) -> None:
         _check_full_batch(request)
     if request.resume:
         _check_resumed(request)
-    if [*request.corpus, request.pairs].count(STANDARD_STREAM) > 1:
-        raise UsageError("standard input (-) can be read only once.")
+    refuse_repeated_stdin([*request.corpus, request.pairs])
 
 
 def _check_pairs(request: Request) -> None:
@@ -76,21 +82,20 @@ def _check_resumed(request: Request) -> None:
         raise UsageError("--resume has its vectors already: leave out --init-vectors.")
     if request.vocab is not None:
         raise UsageError("--resume has its vocabulary already: leave out --vocab.")
-    if request.output in STANDARD_OUTPUT:
-        raise UsageError("--resume needs the output of the interrupted run: name it with --output.")
+    check_resumable(request.output)
 
 
 def check_files(request: Request) -> None:
     """Raise if an output would replace an input, or cannot be written."""
     implied = DEFAULT_VOCABULARY if request.vocab is None and request.pairs is None else None
     read = [*request.corpus, request.vocab, implied, request.pairs, request.init_vectors]
-    state = request.output + PARTIAL
-    refuse_overwriting([request.output, state], read, [state] if request.resume else [])
+    checkpoint = request.output + CHECKPOINT_SUFFIX
+    refuse_overwriting([request.output, checkpoint], read, [checkpoint] if request.resume else [])
     check_writable(request.output)
 
 
 @contextmanager
-def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatchTraining"]:
+def open_training(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatchTraining"]:
     """Prepare the training that a checked request asks for, and lock its output."""
     from neglm_cli.runs import embed_jobs
     from neglm_cli.runs.embed_training import EmbedTraining
@@ -99,7 +104,7 @@ def prepared(request: Request, host: Host) -> Iterator["EmbedTraining | FullBatc
     with ExitStack() as resources:
         on_rank0(ranks(), lambda: resources.enter_context(exclusive(request.output)))
         if request.resume:
-            yield EmbedTraining(embed_jobs.resumed_job(request, host))
+            yield EmbedTraining(embed_jobs.resumed_job(request, host, resources))
             return
         refuse_unfinished(request.output)
         settings = embed_jobs.settings_of(request)

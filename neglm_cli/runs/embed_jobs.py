@@ -1,15 +1,23 @@
-"""Jobs of `embed`: on text or on a table of pairs, new or resumed from a training state."""
+"""Jobs of `embed`: on text or on a table of pairs, new or resumed from a checkpoint."""
 
-import os
 from contextlib import ExitStack
 from typing import Any
 
 from neglm_cli.errors import NeglmError, count_of, shown
-from neglm_cli.runs.corpora import Named, check_texts, find_vocabulary, open_named_or_recorded
+from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
+from neglm_cli.runs.corpora import (
+    SAME_FILES,
+    InputFiles,
+    check_same_inputs,
+    check_texts,
+    find_vocabulary,
+    fingerprints,
+    open_named_or_recorded,
+)
 from neglm_cli.runs.embed import Request
 from neglm_cli.runs.host import Host
+from neglm_cli.runs.init_vectors import load_init_vectors
 from neglm_cli.runs.resources import thread_count
-from neglm_cli.runs.states import PARTIAL, nothing_to_resume, refuse_changes
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.embed import PAIRS_DEFAULTS, Settings
@@ -24,8 +32,6 @@ from neglm_cli.text.vocabulary import ALWAYS_KEPT
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
 
-SAME_FILES = "all machines must see the same files"
-
 
 def settings_of(request: Request) -> Settings:
     """Return the settings of a new training."""
@@ -34,7 +40,9 @@ def settings_of(request: Request) -> Settings:
 
 
 def new_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:
-    vectors = _initial_vectors(request.init_vectors, settings)  # may fail: before the long work on the text
+    vectors = load_init_vectors(
+        request.init_vectors, settings.size, "--size"
+    )  # may fail: before the long work on the text
     if request.pairs is not None:
         job = _checked(pairs_job(read_pairs(request.pairs, settings, host), settings, ranks()))
     else:
@@ -46,16 +54,16 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
 
 
 def _new_text_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:
-    named, threads = Named(request.corpus, resources), settings.threads
+    inputs, threads = InputFiles(request.corpus, resources), settings.threads
     limits = settings.min_count, None
-    vocabulary, files = find_vocabulary(named.readable, request.vocab, limits, threads, host)
+    vocabulary, files = find_vocabulary(inputs, request.vocab, limits, threads, host)
     words = words_with_vectors(vocabulary, settings.min_count)
     rare = len(vocabulary) - ALWAYS_KEPT - len(words)
     if rare:
         host.note(f"leaving out {count_of(rare, 'word')} below --min-count {settings.min_count}")
-    opened = open_named_or_recorded(named.readable, files, request.vocab, threads, host)
-    cache = request.cache and not named.any_pipe
-    return _text_job(words, opened, named.records(opened, threads), settings, cache, host)
+    opened = open_named_or_recorded(inputs, files, request.vocab, threads, host)
+    cache = request.cache and not inputs.any_pipe
+    return _text_job(words, opened, inputs.records(opened, threads), settings, cache, host)
 
 
 def _text_job(
@@ -68,8 +76,7 @@ def _text_job(
 
 def _checked(job: Job) -> Job:
     """Raise unless all ranks have the same vocabulary and text."""
-    check_same(ranks(), "vocabulary", job.words.identity, SAME_FILES)
-    check_same(ranks(), "texts", _fingerprints(job.files), SAME_FILES)
+    check_same_inputs(job.words, job.files)
     return job
 
 
@@ -80,57 +87,40 @@ def read_pairs(path: str, settings: Settings, host: Host) -> Pairs:
         return pairs_of(source, tracker.advance).cut(settings.min_count)
 
 
-def _initial_vectors(path: str | None, settings: Settings) -> Vectors | None:
-    if path is None:
-        return None
-    vectors = Vectors.load(path)
-    if vectors.size != settings.size:
-        raise NeglmError(
-            f"{shown(path)} has vectors of size {vectors.size}, and these have size {settings.size}: "
-            f"use --size {vectors.size}"
-        )
-    return vectors
-
-
-def resumed_job(request: Request, host: Host) -> Job:
-    path = request.output + PARTIAL
-    if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init-vectors")
-    partial = Vectors.load(path)
-    check_same(ranks(), "state", partial.progress, SAME_FILES)
-    known = "pairs" in partial.arguments and partial.k and partial.objective != UNKNOWN_OBJECTIVE
-    if not known or partial.progress["done"] >= partial.progress["total"]:
-        raise NeglmError(f"{shown(path)} is not the state of a training: start again without --resume")
-    on_pairs = partial.arguments["pairs"]
+def resumed_job(request: Request, host: Host, resources: ExitStack) -> Job:
+    path = checkpoint_to_resume(request.output)
+    checkpoint = Vectors.load(path)
+    check_same(ranks(), "checkpoint", checkpoint.progress, SAME_FILES)
+    known = "pairs" in checkpoint.arguments and checkpoint.k and checkpoint.objective != UNKNOWN_OBJECTIVE
+    if not known or checkpoint.progress["done"] >= checkpoint.progress["total"]:
+        raise NeglmError(f"{shown(path)} is not a checkpoint of `neglm embed`: start again without --resume")
+    on_pairs = checkpoint.arguments["pairs"]
     if request.corpus if on_pairs else request.pairs:
         what = "a table of pairs, not on text" if on_pairs else "text, not on a table of pairs"
         raise NeglmError(f"{shown(path)} was training on {what}: name nothing, or what it was training on")
-    settings = _resumed_settings(partial, request.given)
+    settings = _resumed_settings(checkpoint, request.given)
     if on_pairs:
-        source = open_corpus([request.pairs]) if request.pairs else reopen(partial.files, path, settings.threads)
-        job = _checked(pairs_job(read_pairs(source.sources[0].path, settings, host), settings, ranks()))
+        pairs = request.pairs or reopen(checkpoint.files, path, settings.threads).sources[0].path
+        job = _checked(pairs_job(read_pairs(pairs, settings, host), settings, ranks()))
     else:
-        opened = open_corpus(request.corpus) if request.corpus else reopen(partial.files, path, settings.threads)
-        files = Named([], ExitStack()).records(opened, settings.threads)
-        job = _text_job(partial.words, opened, files, settings, request.cache, host)
-    if _fingerprints(job.files) != _fingerprints(partial.files):
+        inputs = InputFiles(request.corpus, resources)
+        opened = inputs.open() if inputs else reopen(checkpoint.files, path, settings.threads)
+        cache = request.cache and not inputs.any_pipe
+        job = _text_job(checkpoint.words, opened, inputs.records(opened, settings.threads), settings, cache, host)
+    if fingerprints(job.files) != fingerprints(checkpoint.files):
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
-    resume(job, partial, shown(path))
-    unit = "pairs" if job.pairs else "words"
-    host.note(f"going on with {shown(path)}: {job.done:,} of {job.total:,} {unit} are done")
+    resume(job, checkpoint, shown(path))
+    epoch, unit = job.done // job.source.length + 1, "pairs" if job.pairs else "words"
+    host.note(f"resuming from {shown(path)} at epoch {epoch} ({job.done:,} of {job.total:,} {unit} trained)")
     return job
 
 
-def _resumed_settings(partial: Vectors, given: dict[str, Any]) -> Settings:
-    stored = {name: value for name, value in partial.arguments.items() if name != "pairs"} | {
-        "size": partial.size, "k": partial.k, "noise_alpha": partial.noise_alpha, "objective": partial.objective,
-    }  # fmt: skip
+def _resumed_settings(checkpoint: Vectors, given: dict[str, Any]) -> Settings:
+    stored = {name: value for name, value in checkpoint.arguments.items() if name != "pairs"} | {
+        name: getattr(checkpoint, name) for name in ("size", "k", "noise_alpha", "objective")
+    }
     settings = Settings(**stored)
     refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:
         settings = Settings(**stored | {"threads": given["threads"]})
     return settings
-
-
-def _fingerprints(files: list[dict[str, Any]]) -> list[str]:
-    return [file["fingerprint"] for file in files]

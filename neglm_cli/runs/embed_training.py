@@ -90,7 +90,7 @@ class EmbedTraining:
     def status(self) -> str:
         return f"loss {self.loss:.4f}"
 
-    def save_state(self, path: str) -> None:
+    def save_checkpoint(self, path: str) -> None:
         self.job.save(path)
 
     def save_result(self, path: str) -> None:

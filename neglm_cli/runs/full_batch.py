@@ -31,7 +31,9 @@ class FullBatchTraining:
         self.seconds = time.monotonic() - started
         iterations = result.iterations
         if not result.converged:
-            self._host.note(f"not converged after {count_of(iterations, 'iteration')}: what is left to gain is small")
+            self._host.note(
+                f"not converged after {count_of(iterations, 'iteration')}; the vectors are close to optimal"
+            )
         Vectors(
             pairs.words, result.vectors.astype("float32"), pairs.contexts, result.context_vectors.astype("float32"),
             settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": True}, pairs.files,

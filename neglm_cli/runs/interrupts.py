@@ -1,4 +1,4 @@
-"""Signals during a run: it stops after the current step, writes its state, and then the program gets the signal."""
+"""Signals during a run: it stops after the current step, writes a checkpoint, and then the program gets the signal."""
 
 import signal
 import threading

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from neglm_cli.errors import NeglmError, shown
+from neglm_cli.runs.checkpoints import checkpoint_path, describe_last_checkpoint
 from neglm_cli.runs.host import Host, Report
 from neglm_cli.runs.interrupts import Interrupted
-from neglm_cli.runs.states import last_state, state_path
 from neglm_cli.scale.ranks import Ranks
 
 REPORT_EVERY = 10.0  # seconds
@@ -45,7 +45,7 @@ class Training(Protocol):
     unit: str  # of done and total: "words" or "pairs"
     shown_unit: str  # of the progress display
     epochs: int
-    checkpoint_epochs: bool  # write the state after each epoch
+    checkpoint_epochs: bool  # write a checkpoint after each epoch
     keeps_best: bool  # the result is the model of the best epoch, which was written after it
 
     @property
@@ -78,7 +78,7 @@ class Training(Protocol):
         ...
 
     def drain(self) -> Iterator[Step]:
-        """Finish steps that were submitted, so that the state can be saved."""
+        """Finish steps that were submitted, so that a checkpoint can be saved."""
         ...
 
     def stop(self) -> None:
@@ -95,10 +95,10 @@ class Training(Protocol):
         ...
 
     def status(self) -> str:
-        """Describe the current state of the training in a few words, for a progress display."""
+        """Describe the current progress in a few words, for a progress display."""
         ...
 
-    def save_state(self, path: str) -> None: ...
+    def save_checkpoint(self, path: str) -> None: ...
 
     def save_result(self, path: str) -> None: ...
 
@@ -128,15 +128,15 @@ class RunningLoss:
 class Loop:
     """One run of a training, from its start or a checkpoint to its end or an interruption."""
 
-    def __init__(self, training: Training, output: str, checkpoint: float, host: Host) -> None:
-        """checkpoint: seconds between two checkpoints."""
+    def __init__(self, training: Training, output: str, checkpoint_interval: float, host: Host) -> None:
+        """checkpoint_interval: seconds between two checkpoints."""
         self._training = training
         self._output = output
-        self._state = state_path(output)
-        self._checkpoint = checkpoint
+        self._checkpoint_path = checkpoint_path(output)
+        self._checkpoint_interval = checkpoint_interval
         self._host = host
         self._done_before = training.done
-        self._state_written = bool(self._done_before)  # the state on disk belongs to this training
+        self._checkpoint_written = bool(self._done_before)  # the checkpoint on disk belongs to this training
         self._best_written = False
         self._last_checkpoint, self._checkpoint_took = time.monotonic(), 0.0
         self._running = RunningLoss()
@@ -144,7 +144,7 @@ class Loop:
         self.seconds = 0.0  # of training, without the final write
 
     def run(self) -> None:
-        """Train to the end and write the result. Raise Interrupted if stopped early, after writing the state.
+        """Train to the end and write the result. Raise Interrupted if stopped early, after writing a checkpoint.
 
         All work is done on a worker thread, so that a signal never separates two operations that belong together.
         This thread wakes up regularly, because Python runs signal handlers only here, even if the system delivered
@@ -177,7 +177,7 @@ class Loop:
         try:
             self._train()
         except NeglmError as error:
-            raise NeglmError(self._with_remains(str(error))) from error
+            raise NeglmError(self._describe_kept_files(str(error))) from error
         if self._training.stopped:
             self._save_when_stopped()
         else:
@@ -201,31 +201,31 @@ class Loop:
                 if self._is_checkpoint_due():
                     for step in training.drain():
                         after_step(step)
-                    self._save_state()
+                    self._save_checkpoint()
         self.seconds = time.monotonic() - self._started
 
     def _is_checkpoint_due(self) -> bool:
         """Let rank 0 decide, for all ranks."""
-        if not self._state or not self._training.can_checkpoint:
+        if not self._checkpoint_path or not self._training.can_checkpoint:
             return False
         waited = time.monotonic() - self._last_checkpoint
-        due = waited > max(self._checkpoint, CHECKPOINT_SHARE * self._checkpoint_took)
+        due = waited > max(self._checkpoint_interval, CHECKPOINT_SHARE * self._checkpoint_took)
         return self._training.ranks.any(due and self._training.ranks.rank == 0)
 
-    def _save_state(self) -> None:
+    def _save_checkpoint(self) -> None:
         started = time.monotonic()
-        self._training.save_state(self._state)
+        self._training.save_checkpoint(self._checkpoint_path)
         self._last_checkpoint = time.monotonic()
         self._checkpoint_took = self._last_checkpoint - started
-        self._state_written = True
+        self._checkpoint_written = True
 
     def _after_epoch(self, epoch: Epoch) -> None:
         training = self._training
         if epoch.best:
             training.save_result(self._output)
             self._best_written = True
-        if self._state and training.checkpoint_epochs and epoch.number < training.epochs:
-            self._save_state()
+        if self._checkpoint_path and training.checkpoint_epochs and epoch.number < training.epochs:
+            self._save_checkpoint()
         found = {"loss": epoch.loss, "loss_count": epoch.loss_count, "valid_perplexity": epoch.valid_perplexity}
         best = epoch.best if epoch.valid_perplexity is not None else None
         self._report("epoch", epoch.number, epoch.learning_rate, best=best, **found)
@@ -247,25 +247,25 @@ class Loop:
         )  # fmt: skip
 
     def _save_when_stopped(self) -> None:
-        if self._state and self._training.done > self._done_before:
-            self._training.save_state(self._state)
-            self._host.note(f"the state is in {shown(self._state)}: go on with --resume")
+        if self._checkpoint_path and self._training.done > self._done_before:
+            self._training.save_checkpoint(self._checkpoint_path)
+            self._host.note(f"checkpoint written to {shown(self._checkpoint_path)}; continue with --resume")
 
     def _finish(self) -> None:
         training = self._training
         if not training.keeps_best:
             training.save_result(self._output)
         self._report("end", training.epochs_done, training.learning_rate)
-        if self._state and training.ranks.rank == 0:
+        if self._checkpoint_path and training.ranks.rank == 0:
             with suppress(OSError):
-                Path(self._state).unlink()
+                Path(self._checkpoint_path).unlink()
 
-    def _with_remains(self, sentence: str) -> str:
+    def _describe_kept_files(self, sentence: str) -> str:
         """Add to an error what the failed run has left on disk."""
-        if self._state_written:
-            kept = last_state(self._state)
+        if self._checkpoint_written:
+            kept = describe_last_checkpoint(self._checkpoint_path)
         else:
-            kept = "no state was written" if self._best_written else "nothing was written"
+            kept = "no checkpoint was written" if self._best_written else "nothing was written"
         if self._best_written:
             sentence = sentence.removesuffix("; nothing was changed")
             kept += f", and {shown(self._output)} is the best model so far"

@@ -30,12 +30,12 @@ def refuse_overwriting(
 def _refuse_remembered(outputs: Sequence[str], inputs: Sequence[str]) -> None:
     from neglm_cli.text.provenance import recorded_paths
 
-    for home in inputs:
-        for text in recorded_paths(home):
+    for recorded_in in inputs:
+        for text in recorded_paths(recorded_in):
             for path in outputs:
                 if _same(path, text):
                     raise UsageError(
-                        f"the output {shown(path)} is a text that {shown(home)} was made from: name another."
+                        f"the output {shown(path)} is a text that {shown(recorded_in)} was made from: name another."
                     )
 
 

@@ -1,4 +1,4 @@
-"""Runs of `train-lm`: what is requested, and whether it fits together."""
+"""Requests for `train-lm`, and their validation."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,16 +6,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import UsageError
+from neglm_cli.runs.checkpoints import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_SUFFIX,
+    check_resumable,
+    checkpoint_path,
+    note_replacing,
+    refuse_unfinished,
+)
 from neglm_cli.runs.corpora import DEFAULT_VOCABULARY, has_vocabulary
 from neglm_cli.runs.host import Host
 from neglm_cli.runs.overwriting import refuse_overwriting
-from neglm_cli.runs.states import PARTIAL, note_replacing, refuse_unfinished, state_path
+from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.train_lm import PRESETS, Settings
 from neglm_cli.store.locking import exclusive
-from neglm_cli.store.output import STANDARD_STREAM, check_writable
+from neglm_cli.store.output import check_writable
 
 if TYPE_CHECKING:
     from neglm_cli.runs.train_lm_training import LmTraining
@@ -39,7 +47,7 @@ class Request:
     cache: bool = True  # keep the encoded text
     device: str = "auto"
     resume: bool = False
-    checkpoint: float = 60  # seconds
+    checkpoint: float = CHECKPOINT_INTERVAL  # seconds
 
     @property
     def counted(self) -> dict[str, int | None]:
@@ -62,9 +70,8 @@ def check(request: Request, writes: bool = True) -> None:
         if value is not None and (request.resume or has_vocabulary(request.vocab)):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} is for a text whose words are counted: there is a vocabulary already.")
-    if [*request.corpus, *request.valid].count(STANDARD_STREAM) > 1:
-        raise UsageError("standard input (-) can be read only once.")
-    if request.valid and not state_path(request.output) and writes:
+    refuse_repeated_stdin([*request.corpus, *request.valid])
+    if request.valid and not checkpoint_path(request.output) and writes:
         raise UsageError("--valid keeps the best model in a file: name one with --output.")
 
 
@@ -84,8 +91,7 @@ def _check_settings(request: Request) -> None:
 def _check_resumed(request: Request) -> None:
     if request.vocab is not None or request.preset != "ptb":
         raise UsageError("--resume has its vocabulary and settings already: leave out --vocab and --preset.")
-    if not state_path(request.output):
-        raise UsageError("--resume needs the output of the interrupted run: name it with --output.")
+    check_resumable(request.output)
     if request.init_vectors is not None:
         raise UsageError("--resume has its vectors already: leave out --init-vectors.")
 
@@ -93,13 +99,13 @@ def _check_resumed(request: Request) -> None:
 def check_files(request: Request, *outputs: str | None) -> None:
     """Raise if an output would replace an input, or cannot be written. outputs: further ones."""
     read = [*request.corpus, *request.valid, request.vocab or DEFAULT_VOCABULARY, request.init_vectors]
-    state = request.output + PARTIAL
-    refuse_overwriting([request.output, state, *outputs], read, [state] if request.resume else [])
+    checkpoint = request.output + CHECKPOINT_SUFFIX
+    refuse_overwriting([request.output, checkpoint, *outputs], read, [checkpoint] if request.resume else [])
     check_writable(request.output)
 
 
 @contextmanager
-def prepared(request: Request, host: Host) -> Iterator["LmTraining"]:
+def open_training(request: Request, host: Host) -> Iterator["LmTraining"]:
     """Prepare the training that a checked request asks for, and lock its output."""
     from neglm_cli.runs import train_lm_jobs
     from neglm_cli.runs.resources import find_gpu

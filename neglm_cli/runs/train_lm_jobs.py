@@ -1,6 +1,5 @@
-"""Jobs of `train-lm`: a new model, or one that resumes from a training state."""
+"""Jobs of `train-lm`: a new model, or one that resumes from a checkpoint."""
 
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,10 +8,20 @@ from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.lm.job import Job, Texts, check_batch, check_known, new_device
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel
 from neglm_cli.objective.losses import initial_log_z
-from neglm_cli.runs.corpora import Named, check_texts, find_vocabulary, has_vocabulary, open_named_or_recorded
+from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
+from neglm_cli.runs.corpora import (
+    SAME_FILES,
+    InputFiles,
+    check_same_inputs,
+    check_texts,
+    find_vocabulary,
+    fingerprints,
+    has_vocabulary,
+    open_named_or_recorded,
+)
 from neglm_cli.runs.host import Host
+from neglm_cli.runs.init_vectors import load_init_vectors
 from neglm_cli.runs.resources import thread_count
-from neglm_cli.runs.states import PARTIAL, nothing_to_resume, refuse_changes
 from neglm_cli.runs.train_lm import Request
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
@@ -24,12 +33,10 @@ from neglm_cli.text.encoded import EncodedCorpus, default_cache, open_encoded
 from neglm_cli.text.parallel import usable_cores
 from neglm_cli.text.provenance import reopen
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.vectors import Vectors, load_vectors
+from neglm_cli.vectors.vectors import Vectors
 
 if TYPE_CHECKING:
     from neglm_cli.lm.cuda.gpu import Gpu
-
-SAME_FILES = "all machines must see the same files"
 
 
 @dataclass
@@ -43,7 +50,8 @@ class Inputs:
 
 def read_inputs(request: Request, host: Host, resources: ExitStack) -> Inputs:
     settings = settings_of(request, host)
-    vectors = _initial_vectors(request.init_vectors, settings)  # may fail: before the long work on the texts
+    # May fail: before the long work on the texts.
+    vectors = load_init_vectors(request.init_vectors, settings.embedding, "--embedding")
     return Inputs(settings, vectors, _Encoding(settings, request.cache, host, resources).new_texts(request))
 
 
@@ -69,41 +77,27 @@ def settings_of(request: Request, host: Host) -> Settings:
     return Settings(**chosen | {"threads": threads})
 
 
-def _initial_vectors(path: str | None, settings: Settings) -> Vectors | None:
-    if path is None:
-        return None
-    vectors = load_vectors(path)
-    if vectors.size != settings.embedding:
-        raise NeglmError(
-            f"{shown(path)} has vectors of size {vectors.size}, and this model's have size {settings.embedding}: use "
-            f"--embedding {vectors.size}"
-        )
-    return vectors
-
-
 def resumed_job(request: Request, gpu: "Gpu | None", host: Host, resources: ExitStack) -> Job:
-    path = request.output + PARTIAL
-    if not os.path.exists(path):
-        raise nothing_to_resume(request.output, "--init-vectors")
-    state = LanguageModel.load(path, CHECKPOINT)
-    check_same(ranks(), "state", state.checksum, SAME_FILES)
-    settings = _resumed_settings(state, request.given)
-    texts = _Encoding(settings, request.cache, host, resources).recorded_texts(request, state, path)
-    device = new_device(state.words, settings, gpu, host.note, empty=True, ranks=ranks())
-    device.restore(state.tensors)
-    progress = state.progress
-    host.note(f"going on with {shown(path)}: epoch {progress.epoch + 1}, {progress.words:,} words are done")
+    path = checkpoint_to_resume(request.output)
+    checkpoint = LanguageModel.load(path, CHECKPOINT)
+    check_same(ranks(), "checkpoint", checkpoint.checksum, SAME_FILES)
+    settings = _resumed_settings(checkpoint, request.given)
+    texts = _Encoding(settings, request.cache, host, resources).recorded_texts(request, checkpoint, path)
+    device = new_device(checkpoint.words, settings, gpu, host.note, empty=True, ranks=ranks())
+    device.restore(checkpoint.tensors)
+    progress = checkpoint.progress
+    host.note(f"resuming from {shown(path)} at epoch {progress.epoch + 1} ({progress.words:,} words trained)")
     return Job(texts, settings, device, progress, ranks())
 
 
-def _resumed_settings(state: LanguageModel, given: dict[str, Any]) -> Settings:
+def _resumed_settings(checkpoint: LanguageModel, given: dict[str, Any]) -> Settings:
     resumable = [setting.name for setting in declared(Settings).values() if setting.resumable]
-    refuse_changes(state.settings, given, resumable)
-    settings = replace(state.settings, **{name: given[name] for name in resumable if name in given})
-    if settings.epochs <= state.progress.epoch:
+    refuse_changes(checkpoint.settings, given, resumable)
+    settings = replace(checkpoint.settings, **{name: given[name] for name in resumable if name in given})
+    if settings.epochs <= checkpoint.progress.epoch:
         raise NeglmError(
-            f"{state.progress.epoch} epochs are done already, and --epochs {settings.epochs} leaves nothing to train: "
-            "give a larger --epochs"
+            f"{count_of(checkpoint.progress.epoch, 'epoch')} of --epochs {settings.epochs} already trained: give a "
+            "larger --epochs"
         )
     return settings
 
@@ -121,64 +115,54 @@ class _Encoding:
     def new_texts(self, request: Request) -> Texts:
         if request.valid:
             open_corpus(request.valid)  # raise before the long work on the corpus
-        named, counted = self._named(request.corpus), not has_vocabulary(request.vocab)
-        vocabulary, files = find_vocabulary(named.readable, request.vocab, request.limits, self._threads, self._host)
-        opened = open_named_or_recorded(named.readable, files, request.vocab, self._threads, self._host)
+        inputs, counted = self._inputs(request.corpus), not has_vocabulary(request.vocab)
+        vocabulary, files = find_vocabulary(inputs, request.vocab, request.limits, self._threads, self._host)
+        opened = open_named_or_recorded(inputs, files, request.vocab, self._threads, self._host)
         check_texts(opened)
-        encoded = self._encoded(opened, vocabulary, named)
+        encoded = self._encoded(opened, vocabulary, inputs)
         if not counted:
             check_known(encoded, vocabulary, opened.name)
         check_batch(encoded, self._settings, ranks())
-        valid, valid_files = self._valid(self._named(request.valid), vocabulary)
-        texts = Texts(vocabulary, encoded, named.records(opened, self._threads), valid, valid_files)
-        _check_same(texts)
+        valid, valid_files = self._valid(self._inputs(request.valid), vocabulary)
+        texts = Texts(vocabulary, encoded, inputs.records(opened, self._threads), valid, valid_files)
+        check_same_inputs(texts.words, [*texts.files, *texts.valid_files])
         return texts
 
-    def recorded_texts(self, request: Request, state: LanguageModel, path: str) -> Texts:
-        """Open the texts of a training state, or named copies of them. path: the state."""
-        named, named_valid = self._named(request.corpus), self._named(request.valid)
-        opened = open_corpus(named.readable) if request.corpus else reopen(state.files, path, self._threads)
-        files = named.records(opened, self._threads)
-        if _fingerprints(files) != _fingerprints(state.files):
+    def recorded_texts(self, request: Request, checkpoint: LanguageModel, path: str) -> Texts:
+        """Open the texts of a checkpoint, or named copies of them. path: of the checkpoint."""
+        inputs, valid_inputs = self._inputs(request.corpus), self._inputs(request.valid)
+        opened = inputs.open() if inputs else reopen(checkpoint.files, path, self._threads)
+        files = inputs.records(opened, self._threads)
+        if fingerprints(files) != fingerprints(checkpoint.files):
             raise NeglmError(
                 f"{shown(path)} was training on another text: name that one, or start again without --resume"
             )
-        if request.valid or not state.validation:
-            valid, valid_files = self._valid(named_valid, state.words)
+        if request.valid or not checkpoint.validation:
+            valid, valid_files = self._valid(valid_inputs, checkpoint.words)
         else:
-            opened_valid = reopen(state.validation, path, self._threads, "validation text")
-            valid, valid_files = self._encoded(opened_valid, state.words), state.validation
-        if _fingerprints(valid_files) != _fingerprints(state.validation):
+            opened_valid = reopen(checkpoint.validation, path, self._threads, "validation text")
+            valid, valid_files = self._encoded(opened_valid, checkpoint.words), checkpoint.validation
+        if fingerprints(valid_files) != fingerprints(checkpoint.validation):
             raise NeglmError(f"{shown(path)} was validated on another text: leave out --valid, or start again")
-        encoded = self._encoded(opened, state.words, named)
-        texts = Texts(state.words, encoded, files, valid, valid_files)
+        encoded = self._encoded(opened, checkpoint.words, inputs)
+        texts = Texts(checkpoint.words, encoded, files, valid, valid_files)
         check_batch(encoded, self._settings, ranks())
-        _check_same(texts)
+        check_same_inputs(texts.words, [*texts.files, *texts.valid_files])
         return texts
 
-    def _named(self, paths: list[str]) -> Named:
-        return Named(paths, self._resources)
+    def _inputs(self, paths: list[str]) -> InputFiles:
+        return InputFiles(paths, self._resources)
 
-    def _valid(self, named: Named, words: WordIndex) -> tuple[EncodedCorpus | None, list[dict[str, Any]]]:
-        if not named.readable:
+    def _valid(self, inputs: InputFiles, words: WordIndex) -> tuple[EncodedCorpus | None, list[dict[str, Any]]]:
+        if not inputs:
             return None, []
-        opened = open_corpus(named.readable)
-        encoded = self._encoded(opened, words, named)
+        opened = inputs.open()
+        encoded = self._encoded(opened, words, inputs)
         check_known(encoded, words, opened.name)
-        return encoded, named.records(opened, self._threads)
+        return encoded, inputs.records(opened, self._threads)
 
-    def _encoded(self, corpus: Corpus, words: WordIndex, named: Named | None = None) -> EncodedCorpus:
-        """Encode a text; named: its files, which may be copies of pipes and are then not cached."""
-        cached = self._cache and not (named and named.any_pipe)
+    def _encoded(self, corpus: Corpus, words: WordIndex, inputs: InputFiles | None = None) -> EncodedCorpus:
+        """Encode a text. inputs: its files; copies of pipes are not cached."""
+        cached = self._cache and not (inputs and inputs.any_pipe)
         directory = default_cache() if cached else None
         return ranks().run_staggered(lambda: open_encoded(corpus, words, self._threads, directory, self._host.note))
-
-
-def _check_same(texts: Texts) -> None:
-    """Raise unless all ranks have the same vocabulary, text and validation text."""
-    check_same(ranks(), "vocabulary", texts.words.identity, SAME_FILES)
-    check_same(ranks(), "texts", _fingerprints([*texts.files, *texts.valid_files]), SAME_FILES)
-
-
-def _fingerprints(files: list[dict[str, Any]]) -> list[str]:
-    return [file["fingerprint"] for file in files]

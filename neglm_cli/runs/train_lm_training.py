@@ -24,7 +24,7 @@ class LmTraining:
         self.keeps_best = job.texts.valid is not None
         self._host = host
         self._log_z: tuple[float, float] | None = None
-        job.watch_validation = self._track_validation
+        job.validation_progress = self._track_validation
 
     @property
     def done(self) -> int:
@@ -91,8 +91,8 @@ class LmTraining:
     def _track_validation(self, words: int) -> AbstractContextManager[Tracker]:
         return self._host.track(f"validating, {self._current_epoch()}", words, "K words")
 
-    def save_state(self, path: str) -> None:
-        self.job.save_state(path)
+    def save_checkpoint(self, path: str) -> None:
+        self.job.save_checkpoint(path)
 
     def save_result(self, path: str) -> None:
         self.job.save_model(path)

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from neglm_cli.errors import UsageError, visible
-from neglm_cli.settings.declare import Setting, declared
+from neglm_cli.settings.declare import Setting, declared, former_names
 
 
 def problem(setting: Setting, value: Any, name: str) -> str:
@@ -38,9 +38,11 @@ def problem(setting: Setting, value: Any, name: str) -> str:
 def from_keywords(settings: type, given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
     """Check keyword arguments and convert them to the types of the settings. None, and False for a flag that is False
     by default, count as not given. others: further keywords, which are not settings."""
-    known = declared(settings)
+    known, former = declared(settings), former_names(settings)
     values = {}
     for name, value in given.items():
+        if name in former:
+            raise UsageError(f"{name} is now {former[name]}")
         if name not in known:
             close = get_close_matches(name, [*known, *others], 1)
             raise UsageError(f"there is no keyword {name}" + (f"; did you mean {close[0]}?" if close else ""))

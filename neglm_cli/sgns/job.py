@@ -90,11 +90,11 @@ def _initial_tables(words: WordIndex, contexts: WordIndex, settings: Settings) -
     return tables
 
 
-def resume(job: Job, partial: Vectors, name: str) -> None:
-    """Restore the state of a run with the same settings and data into a new job."""
-    same = partial.words.identity == job.words.identity and partial.contexts.identity == job.contexts.identity
-    if not same or partial.progress["total"] != job.total:
+def resume(job: Job, checkpoint: Vectors, name: str) -> None:
+    """Restore the checkpoint of a run with the same settings and data into a new job."""
+    same = checkpoint.words.identity == job.words.identity and checkpoint.contexts.identity == job.contexts.identity
+    if not same or checkpoint.progress["total"] != job.total:
         raise NeglmError(f"{name} does not belong to this corpus; start again without --resume")
-    job.done = partial.progress["done"]
-    job.tables.inputs[np.arange(len(job.words))] = partial.vectors
-    job.tables.outputs[np.arange(len(job.contexts))] = partial.context_vectors
+    job.done = checkpoint.progress["done"]
+    job.tables.inputs[np.arange(len(job.words))] = checkpoint.vectors
+    job.tables.outputs[np.arange(len(job.contexts))] = checkpoint.context_vectors

@@ -31,6 +31,11 @@ class Batches:
         self._rows = rows
         self._steps = steps
 
+    @property
+    def words(self) -> int:
+        """Words predicted in an epoch."""
+        return self.segment_length * self._rows
+
     def __len__(self) -> int:
         return -(-self.segment_length // self._steps)
 

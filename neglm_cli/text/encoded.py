@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import xxhash
 
-from neglm_cli.errors import NeglmError
+from neglm_cli.errors import NeglmError, count_of
 from neglm_cli.kernels import cache_home
 from neglm_cli.store import container
 from neglm_cli.text.cache import LIMIT_VARIABLE, evict, mark_used, size_limit
@@ -146,8 +146,8 @@ def _cached(
         _, ids = container.map_tensor(path, KIND)
         if removed := evict(cache, limit, keep=path):
             announce(
-                f"removed {len(removed)} least recently used encoded copies, {sum(c.size for c in removed):,} "
-                f"bytes: {LIMIT_VARIABLE} is {limit:,}"
+                f"removed {count_of(len(removed), 'least recently used encoded copy')}, "
+                f"{sum(c.size for c in removed):,} bytes: {LIMIT_VARIABLE} is {limit:,}"
             )
     mark_used(path)
     return MappedCorpus(path, ids, len(vocabulary))

@@ -12,15 +12,15 @@ from neglm_cli.store.output import STANDARD_STREAM, writing, writing_both
 from neglm_cli.text.source import NEGLM_MARK, NEGLM_START
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import two_files, word2vec
-from neglm_cli.vectors.forms import GZIP_ENDING, WORDS_ENDING, Form, ImportForm, companion_file, files_of
+from neglm_cli.vectors.formats import GZIP_ENDING, WORDS_ENDING, Format, ImportFormat, companion_file, files_of
 from neglm_cli.vectors.reading import InputBuffer, Table, displayed, open_input
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
 
 FORBIDDEN = {
-    Form.TEXT: word2vec.FORBIDDEN,
-    Form.BINARY: word2vec.FORBIDDEN,
-    Form.NPY: two_files.NPY_FORBIDDEN,
-    Form.TSV: two_files.TSV_FORBIDDEN,
+    Format.TEXT: word2vec.FORBIDDEN,
+    Format.BINARY: word2vec.FORBIDDEN,
+    Format.NPY: two_files.NPY_FORBIDDEN,
+    Format.TSV: two_files.TSV_FORBIDDEN,
 }
 SUBSTITUTE = b"_"
 COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves 10% and takes six times as long
@@ -43,10 +43,10 @@ def normalized(vectors: np.ndarray) -> np.ndarray:
     return np.divide(vectors, norms[:, None], out=np.empty_like(vectors), casting="same_kind")
 
 
-def replace_white_space(words: WordIndex, form: Form) -> tuple[WordIndex, int]:
+def replace_white_space(words: WordIndex, format: Format) -> tuple[WordIndex, int]:
     """Replace whitespace that the format cannot represent by `_`. Return the words, and how many changed."""
     before = words.words.tobytes()
-    after = before.translate(bytes.maketrans(FORBIDDEN[form], SUBSTITUTE * len(FORBIDDEN[form])))
+    after = before.translate(bytes.maketrans(FORBIDDEN[format], SUBSTITUTE * len(FORBIDDEN[format])))
     word_bytes = np.frombuffer(after, np.uint8)
     changes = np.flatnonzero(word_bytes != words.words)
     if not len(changes):
@@ -67,25 +67,29 @@ def _check_distinct(words: WordIndex, changed: WordIndex) -> None:
 
 
 def write(
-    words: WordIndex, vectors: np.ndarray, path: str, form: Form, advance: Callable[[int], None] = lambda count: None
+    words: WordIndex,
+    vectors: np.ndarray,
+    path: str,
+    format: Format,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> list[str]:
     """Write the one or two files of a format. Return their names. advance: called with the number of rows written."""
     vectors = np.ascontiguousarray(vectors, np.float32)
-    if form in (Form.TEXT, Form.BINARY):
+    if format in (Format.TEXT, Format.BINARY):
         compressed = path.endswith(GZIP_ENDING)
-        with writing(path, binary=compressed or form is Form.BINARY) as file:
-            write_form = word2vec.write_text if form is Form.TEXT else word2vec.write_binary
+        with writing(path, binary=compressed or format is Format.BINARY) as file:
+            write_format = word2vec.write_text if format is Format.TEXT else word2vec.write_binary
             if compressed:
                 with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, file, mtime=0) as smaller:
-                    write_form(cast(BinaryIO, smaller), words, vectors, advance)
+                    write_format(cast(BinaryIO, smaller), words, vectors, advance)
             else:
-                write_form(file, words, vectors, advance)
+                write_format(file, words, vectors, advance)
         return [path]
-    _, other = files_of(path, form)
+    _, other = files_of(path, format)
     if os.path.exists(path) and not os.path.isfile(path):
         raise NeglmError(f"cannot write {shown(path)}: this format has two files; name a regular file")
     with writing_both(path, other) as (matrix, spelled):
-        if form is Form.NPY:
+        if format is Format.NPY:
             two_files.write_npy_words(spelled, words)
             two_files.write_npy(matrix, vectors, advance)
         else:
@@ -95,23 +99,23 @@ def write(
 
 
 def read(
-    path: str, form: ImportForm | None, words: str | None, advance: Callable[[int], None] = lambda count: None
-) -> tuple[Table, ImportForm]:
+    path: str, format: ImportFormat | None, words: str | None, advance: Callable[[int], None] = lambda count: None
+) -> tuple[Table, ImportFormat]:
     """Read a file of any format. words: the word list of an .npy file; by default the one next to it."""
     with open_input(path, advance) as source:
-        found = form or detect_form(source)
-        if found is ImportForm.NPY:
+        found = format or detect_format(source)
+        if found is ImportFormat.NPY:
             return two_files.read_npy(source, words or _words_next_to(path)), found
         if words is not None:
             raise NeglmError(f"{source.name} has the format `{found}`, which includes its words: leave out --word-list")
-        return (word2vec.read_text if found is ImportForm.TEXT else word2vec.read_binary)(source), found
+        return (word2vec.read_text if found is ImportFormat.TEXT else word2vec.read_binary)(source), found
 
 
-def detect_form(source: InputBuffer) -> ImportForm:
+def detect_format(source: InputBuffer) -> ImportFormat:
     """Detect the format from the first bytes."""
     start = bytes(source.text[source.begin : source.begin + 64])
     if start.startswith(two_files.NPY_MAGIC):
-        return ImportForm.NPY
+        return ImportFormat.NPY
     if start[NEGLM_START:].startswith(NEGLM_MARK):
         raise NeglmError(f"{source.name} is already a neglm file; `neglm info` shows its contents")
     if start.startswith(FASTTEXT_MAGIC):
@@ -119,9 +123,9 @@ def detect_form(source: InputBuffer) -> ImportForm:
     if start.startswith(ZIP_MAGIC):
         raise NeglmError(f"{source.name} is a zip archive; unpack it first")
     if word2vec.looks_like_text(source):
-        return ImportForm.TEXT
+        return ImportFormat.TEXT
     if word2vec.HEADER.match(source.text, source.begin, source.end):
-        return ImportForm.BINARY
+        return ImportFormat.BINARY
     raise NeglmError(f"{source.name} has an unknown format; supported are word2vec text, word2vec binary and .npy")
 
 

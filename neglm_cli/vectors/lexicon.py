@@ -27,13 +27,13 @@ class Lexicon:
     """The words used in an evaluation."""
 
     words: WordIndex
-    restrict: int | None = None  # to the most frequent words
+    max_vocab: int | None = None  # to the most frequent words
     fold_case: bool = False  # look up unknown words in lower case
 
     @cached_property
     def ids(self) -> np.ndarray:
         """The ids of these words, int64, ascending. Ties in frequency go to the first words."""
-        return np.sort(np.argsort(-self.words.counts, kind="stable")[: self.restrict])
+        return np.sort(np.argsort(-self.words.counts, kind="stable")[: self.max_vocab])
 
     @cached_property
     def _index_of(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class Lexicon:
         """Return the number of rows whose unknown words would all be known if case were folded."""
         if self.fold_case:
             return 0
-        folding = Lexicon(self.words, self.restrict, fold_case=True)
+        folding = Lexicon(self.words, self.max_vocab, fold_case=True)
         return int(all_known(folding.indices(rows)).sum() - all_known(self.indices(rows)).sum())
 
 

@@ -62,6 +62,15 @@ def test_word_scores_add_up() -> None:
     np.testing.assert_allclose(halves, [found / math.log(2) for _, found in by_line[0]], atol=1e-5)
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\x1c", "\x85"])
+@pytest.mark.usefixtures("model")
+def test_only_ascii_white_space_separates_words(space: str) -> None:
+    """As in the tokenizer; prompts are not rewritten."""
+    loaded, line = load(), f"a{space}b c"
+    assert [word for word, _ in loaded.word_scores(line)] == [f"a{space}b", "c", "<eos>"]
+    assert loaded.generate(line, words=0) == line
+
+
 @pytest.mark.usefixtures("model")
 def test_next_words_are_those_of_the_command(neglm: Neglm) -> None:
     loaded = load()

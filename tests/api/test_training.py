@@ -116,6 +116,7 @@ def test_reports_of_vectors(corpus: Path) -> None:
     ("keywords", "sentence"),
     [
         ({"hiden": 9}, "there is no keyword hiden; did you mean hidden?"),
+        ({"init": 0.1}, "init is now init_range"),
         ({"vald": "valid.txt"}, "there is no keyword vald; did you mean valid?"),
         ({"hidden": 0}, "hidden must be at least 1"),
         ({"hidden": 9.0}, "hidden needs a whole number, not '9.0'"),
@@ -143,6 +144,13 @@ def test_errors_are_one_sentence_and_name_keywords(corpus: Path, keywords: dict[
     assert str(raised.value) == sentence
     assert sorted(os.listdir()) == ["corpus.txt", "valid.txt"]
     assert corpus.read_bytes() == some_text(2000)
+
+
+def test_former_keywords_name_their_successors(corpus: Path) -> None:
+    with pytest.raises(NeglmError, match="^exact is now full_batch$"):
+        neglm_cli.embed(pairs="pairs.tsv", exact=True)
+    with pytest.raises(NeglmError, match="^max_size is now max_vocab$"):
+        neglm_cli.vocab(corpus, max_size=9)
 
 
 def test_values_of_numpy_are_numbers(corpus: Path) -> None:

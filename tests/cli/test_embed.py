@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.lm.model import LanguageModel
 from neglm_cli.store.locking import exclusive
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors
@@ -22,7 +24,7 @@ from tests.sgns.making import job_of, some_text
 
 SMALL = ("--size", "10", "--min-count", "1", "--epochs", "2", "--no-cache")
 NOTES = (
-    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "the state is in",
+    "compiling kernels", "counting words", "training", "using the vocabulary", "reading pairs", "checkpoint written",
     "leaving out",
     "this training will replace",
 )  # fmt: skip
@@ -118,10 +120,21 @@ def test_init(neglm: Neglm, corpus: Path) -> None:
     assert abs(second.vectors[second.words.id(b"new")]).max() <= 0.05
     neglm("embed", "corpus.txt", *SMALL, "--size", "5", "-o", "small")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, "--init-vectors", "small", code=1).stderr)
-    assert message == "neglm: small has vectors of size 5, and these have size 10: use --size 5"
+    assert message == "neglm: small has vectors of size 5, not 10: use --size 5"
     assert message == sentence(
         neglm("embed", "none.txt", *SMALL, "--init-vectors", "small", code=1).stderr
     )  # checked first
+
+
+def test_init_from_a_language_model(neglm: Neglm, corpus: Path) -> None:
+    neglm("train-lm", "corpus.txt", "--hidden", "10", "--layers", "1", "--k", "2", "--epochs", "1", "--no-cache")
+    model = LanguageModel.load("model.safetensors")
+    nothing = ("--epochs", "1", "--lr", "1e-12", "--sample", "0", "--init-vectors", "model.safetensors")
+    neglm("embed", "corpus.txt", *SMALL, *nothing)
+    vectors = Vectors.load("vectors.safetensors")
+    ids = model.words.ids(vectors.words)
+    np.testing.assert_allclose(vectors.vectors, model.tensors["embedding"][ids], atol=1e-6)
+    np.testing.assert_allclose(vectors.context_vectors, model.tensors["output"][ids], atol=1e-6)
 
 
 CHECKPOINT = "neglm_cli.sgns.job:Job.save"  # the second time, when one exists already
@@ -150,11 +163,13 @@ def test_resume(neglm: Neglm, workplace: Path, how: signal.Signals, code: int, f
     assert cut.returncode == code, cut.stderr
     assert not Path("vectors.safetensors").exists()
     if how != signal.SIGKILL:
-        assert b"the state is in vectors.safetensors.partial: go on with --resume" in cut.stderr
+        assert b"checkpoint written to vectors.safetensors.partial; continue with --resume" in cut.stderr
     partial = Vectors.load("vectors.safetensors.partial")
     assert 0 < partial.progress["done"] < partial.progress["total"]
     result = neglm("embed", "--resume", "--no-cache")
-    assert f"going on with vectors.safetensors.partial: {partial.progress['done']:,} of".encode() in result.stderr
+    note = f"resuming from vectors.safetensors.partial at epoch {{}} ({partial.progress['done']:,} of"
+    epoch = partial.progress["done"] * 150 // partial.progress["total"] + 1
+    assert note.format(epoch).encode() in result.stderr
     assert not Path("vectors.safetensors.partial").exists()
     neglm("embed", *options, "-o", "whole")
     assert Path("vectors.safetensors").read_bytes() == Path("whole").read_bytes()
@@ -175,7 +190,7 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
     state = Path("vectors.safetensors.partial")
     state.write_bytes(b"days of work")
     message = sentence(neglm("embed", "corpus.txt", *SMALL, code=2).stderr)
-    assert f"{state} is a training that is not finished: go on with --resume, or delete it to start again" in message
+    assert f"{state} is an unfinished run: continue it with --resume, or delete it to start again" in message
     assert state.read_bytes() == b"days of work"
     neglm("embed", "corpus.txt", *SMALL, "-o", "others")
 
@@ -194,6 +209,29 @@ def test_nothing_to_resume(neglm: Neglm, corpus: Path) -> None:
     assert message == "neglm: nothing to resume: vectors.safetensors.partial does not exist; start without --resume"
     neglm("embed", "corpus.txt", *SMALL)
     assert "vectors.safetensors is finished" in sentence(neglm("embed", "--resume", code=1).stderr)
+
+
+def test_resume_from_a_pipe(neglm: Neglm, corpus: Path) -> None:
+    neglm("embed", "-", *SMALL, stdin=corpus.read_bytes())
+    vectors = Vectors.load("vectors.safetensors")
+    half = {"done": vectors.progress["total"] // 2, "total": vectors.progress["total"]}
+    Vectors(**vectors.__dict__ | {"progress": half}).save("vectors.safetensors.partial")
+    message = sentence(neglm("embed", "-", "--resume", stdin=b"another text\n", code=1).stderr)
+    assert "vectors.safetensors.partial was training on another text" in message
+    neglm("embed", "-", "--resume", "--cache", stdin=corpus.read_bytes(), NEGLM_CACHE="cache")
+    resumed = Vectors.load("vectors.safetensors")
+    assert resumed.progress == vectors.progress
+    assert resumed.files == vectors.files
+    assert resumed.files[0]["path"] is None
+    assert not Path("cache").exists()  # a copy of a pipe would never be used again
+
+
+@pytest.mark.parametrize("command", ["embed", "train-lm"])
+def test_errors_name_standard_input_not_its_copy(neglm: Neglm, workplace: Path, command: str) -> None:
+    damaged = gzip.compress(some_text(5000))[:-100]
+    message = sentence(neglm(command, "-", "--no-cache", stdin=damaged, code=1).stderr)
+    assert message.startswith("neglm: standard input ")
+    assert tempfile.gettempdir() not in message
 
 
 def test_resume_with_other_options_or_another_text(neglm: Neglm, corpus: Path) -> None:
@@ -396,9 +434,15 @@ def test_resume_of_what_is_no_state(neglm: Neglm, corpus: Path) -> None:
     Path("vectors.safetensors.partial").write_bytes(finished)
     message = sentence(neglm("embed", "--resume", code=1).stderr)
     assert message == (
-        "neglm: vectors.safetensors.partial is not the state of a training: start again without --resume"
+        "neglm: vectors.safetensors.partial is not a checkpoint of `neglm embed`: start again without --resume"
     )
-    for arguments in (("--resume", "--vocab", "v"), ("--resume", "--full-batch"), ("--resume", "-o", "-")):
+    os.mkfifo("fifo")
+    for arguments in (
+        ("--resume", "--vocab", "v"),
+        ("--resume", "--full-batch"),
+        ("--resume", "-o", "-"),
+        ("--resume", "-o", "fifo"),
+    ):
         neglm("embed", *arguments, code=2)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neglm_cli.cli.commands import spread_out
+from neglm_cli.cli.commands import expand_values
 from tests.conftest import Neglm, one_sentence
 from tests.vectors.making import vectors_of
 
@@ -142,7 +142,7 @@ def test_several_files_after_one_option(neglm: Neglm, sets: None) -> None:
     ],
 )
 def test_spreading(arguments: str, expected: str) -> None:
-    assert spread_out(arguments.split(), ("--s", "--t")) == expected.split()
+    assert expand_values(arguments.split(), ("--s", "--t")) == expected.split()
 
 
 def test_help_shows_that_options_take_several(neglm: Neglm) -> None:

@@ -9,13 +9,16 @@ import resource
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from neglm_cli.cli.train_lm_run import Log
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel
+from neglm_cli.runs.host import Report
 from neglm_cli.settings.train_lm import Settings
 from tests.conftest import COMMAND, Neglm, one_sentence, only_text, users_environment
 from tests.cut_short import cut_short
@@ -23,7 +26,7 @@ from tests.sgns.making import some_text
 
 SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
 NOTES = (
-    "compiling", "counting", "training:", "training on", "using the", "the state is in", "epoch", "going on",
+    "compiling", "counting", "training:", "training on", "using the", "checkpoint written", "epoch", "resuming",
     "this training will replace", "2 threads wait for each other on 1 core",
 )  # fmt: skip
 
@@ -91,7 +94,7 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(neglm: Neglm, corpus: P
     neglm("train-lm", "corpus.txt", *SMALL, "--optimizer", "adam")
     size = os.path.getsize("model.safetensors")
     assert 0.9 * size < numbers["disk_bytes"]["model"] <= size
-    assert numbers["disk_bytes"]["state"] > 2.5 * numbers["disk_bytes"]["model"]
+    assert numbers["disk_bytes"]["checkpoint"] > 2.5 * numbers["disk_bytes"]["model"]
 
 
 def test_pipes_and_compressed_files_give_the_same(neglm: Neglm, corpus: Path) -> None:
@@ -191,7 +194,7 @@ LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam",
 
 MINIBATCH = "neglm_cli.runs.loop:RunningLoss.add"
 EPOCH = "neglm_cli.runs.loop:Loop._after_epoch"
-STATE_WRITTEN = "neglm_cli.lm.job:Job.save_state"  # the second time, when one exists already
+CHECKPOINT_WRITTEN = "neglm_cli.lm.job:Job.save_checkpoint"  # the second time, when one exists already
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
@@ -217,7 +220,7 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
     cut = subprocess.run(cut_short(number, EPOCH, "2", *arguments), capture_output=True)
     errors = cut.stderr
     assert cut.returncode == code, errors
-    assert b"the state is in cut.partial: go on with --resume" in errors
+    assert b"checkpoint written to cut.partial; continue with --resume" in errors
     done = json.loads(neglm("info", "cut.partial", "--json").stdout)["metadata"]["progress"]
     assert done["step"] > 0
     so_far = neglm("eval", "cut.partial", "--test", "valid.txt")
@@ -230,7 +233,7 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
 
 def kill_a_training() -> None:
     """Kill a run, leaving cut.partial and a stale lock."""
-    command = cut_short(signal.SIGKILL, STATE_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--output", "cut")
+    command = cut_short(signal.SIGKILL, CHECKPOINT_WRITTEN, "2", "train-lm", "corpus.txt", *LONG, "--output", "cut")
     assert subprocess.run(command, capture_output=True).returncode == -signal.SIGKILL
     Path(".cut.lock").unlink()
 
@@ -238,7 +241,7 @@ def kill_a_training() -> None:
 def test_two_processes_do_not_train_one_model(neglm: Neglm, corpus: Path) -> None:
     neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
     arguments = ("train-lm", "corpus.txt", *LONG, "--output", "cut", "--log", "log")
-    command = cut_short(signal.SIGSTOP, STATE_WRITTEN, "2", *arguments)
+    command = cut_short(signal.SIGSTOP, CHECKPOINT_WRITTEN, "2", *arguments)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     log = Path("log").read_bytes()
@@ -281,7 +284,7 @@ def test_an_infinite_perplexity_is_divergence(neglm: Neglm, corpus: Path) -> Non
 def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> None:
     Path("model.safetensors.partial").write_bytes(b"days of work")
     message = refused(neglm, "corpus.txt", *SMALL, code=2)
-    assert "model.safetensors.partial is a training that is not finished: go on with --resume" in message
+    assert "model.safetensors.partial is an unfinished run: continue it with --resume" in message
     assert Path("model.safetensors.partial").read_bytes() == b"days of work"
 
 
@@ -311,8 +314,16 @@ def test_a_signal_that_another_thread_gets_ends_the_training(neglm: Neglm, corpu
 
 def test_a_log_that_cannot_be_written_does_not_end_the_training(neglm: Neglm, corpus: Path) -> None:
     result = neglm("train-lm", "corpus.txt", *SMALL, "--log", "/dev/full")
-    assert b"there is no log any more" in result.stderr
+    assert b"logging is off for the rest of this run" in result.stderr
     LanguageModel.load("model.safetensors")
+
+
+def test_a_log_that_cannot_be_written_is_closed() -> None:
+    with warnings.catch_warnings(record=True) as caught, Log("/dev/full", append=False) as log:
+        warnings.simplefilter("always")
+        log.write(Report("end", 1, 1, "words", 1.0, 1.0))
+        log.write(Report("end", 1, 1, "words", 1.0, 1.0))
+    assert not caught  # not even that of a file left open
 
 
 def test_an_absurd_model_is_estimated_without_making_it(neglm: Neglm, corpus: Path) -> None:
@@ -332,7 +343,7 @@ def test_a_full_disk_leaves_the_last_good_state(neglm: Neglm, corpus: Path) -> N
     result = subprocess.run(resumed, capture_output=True, preexec_fn=_small_files)
     assert result.returncode == 1
     assert "cannot write" in sentence(result.stderr)
-    assert "cut.partial has the last good state" in sentence(result.stderr)
+    assert "cut.partial is the last good checkpoint" in sentence(result.stderr)
     assert Path("cut.partial").read_bytes() == before
     assert not [name for name in os.listdir() if "incomplete" in name]
 
@@ -347,7 +358,7 @@ REMOVE_WHEN_SAVED = (
 @pytest.mark.parametrize(
     ("room", "save", "arguments"),
     [
-        ("lm", "save_state", ("train-lm", *LONG, "--output", "there/model")),
+        ("lm", "save_checkpoint", ("train-lm", *LONG, "--output", "there/model")),
         ("sgns", "save", ("embed", "--min-count", "1", "--epochs", "1000", "--checkpoint", "0", "-o", "there/model")),
     ],
 )
@@ -359,7 +370,7 @@ def test_a_state_that_is_gone_is_not_promised(corpus: Path, room: str, save: str
     assert result.returncode == 1, result.stderr
     said = sentence(result.stderr)
     assert "cannot write there/model" in said
-    assert said.endswith("; there/model.partial, which had the last good state, is gone")
+    assert said.endswith("; there/model.partial, the last good checkpoint, is gone")
 
 
 def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
@@ -417,7 +428,7 @@ def test_files_that_are_read_late_are_checked_before_the_corpus_is_counted_and_e
     ):
         said = neglm("train-lm", "corpus.txt", *SMALL, *options, "--cache", code=1, NEGLM_CACHE="cache").stderr.decode()
         assert not Path("cache").exists(), said
-    assert "vectors of size 4, and this model's have size 9: use --embedding 4" in refused(
+    assert "vectors of size 4, not 9: use --embedding 4" in refused(
         neglm, "none.txt", *SMALL, "--init-vectors", vectors
     )
 

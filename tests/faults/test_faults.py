@@ -135,7 +135,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 def interrupted(sandbox: Sandbox) -> None:
-    """Leave the state of a training whose model could not be written at the end."""
+    """Leave the checkpoint of a training whose model could not be written at the end."""
     _, calls, _ = sandbox.run(CASES["train-lm"].command)
     for failing in range(calls, 0, -1):
         sandbox.restore()
@@ -207,23 +207,23 @@ def check(sandbox: Sandbox, case: Case, failing: int, old: dict[str, bytes], new
     assert done.returncode in (0, 1), (kind, done.returncode, said)
     assert len(sentences) == done.returncode, (kind, said)
     files = sandbox.files()
-    state = "model2.safetensors.partial"
+    checkpoint = "model2.safetensors.partial"
     found = {output: files.get(output) for output in case.outputs}
     assert found in (new, {output: old[output] for output in case.outputs}), (kind, said, "outputs do not agree")
     if done.returncode == 0:
         assert found == new, (kind, said, "not written")
-    elif "nothing was changed" in said and state not in files:
+    elif "nothing was changed" in said and checkpoint not in files:
         assert found != new, (kind, said, "it was changed")
     for name, data in old.items():
         if name == "log":
             assert files[name].startswith(data) or case.command.startswith("train-lm --output"), (kind, "log")
-        elif name not in (*case.outputs, state):
+        elif name not in (*case.outputs, checkpoint):
             assert files[name] == data, (kind, name, "changed")
-    assert set(files) - set(old) <= {state} or kind in REMOVALS, (kind, said, set(files) - set(old))
-    if state in files:
-        container.read(sandbox.work / state)
+    assert set(files) - set(old) <= {checkpoint} or kind in REMOVALS, (kind, said, set(files) - set(old))
+    if checkpoint in files:
+        container.read(sandbox.work / checkpoint)
     assert not sandbox.leftovers() or kind in REMOVALS, (kind, said, sandbox.leftovers())
-    again(sandbox, case, new, state in files)
+    again(sandbox, case, new, checkpoint in files)
 
 
 def again(sandbox: Sandbox, case: Case, new: dict[str, bytes], is_unfinished: bool) -> None:

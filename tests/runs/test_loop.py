@@ -71,7 +71,7 @@ class Counting:
     def status(self) -> str:
         return ""
 
-    def save_state(self, path: str) -> None:
+    def save_checkpoint(self, path: str) -> None:
         self.saved.append(self.done)
         Path(path).write_text(str(self.done))
 
@@ -179,10 +179,10 @@ def fail_at(step: int) -> Callable[[Counting], None]:
     ("training", "sentence"),
     [
         (Counting(at_step=fail_at(7)), "it failed; nothing was written"),
-        (Counting(at_step=fail_at(17), done=15), "it failed; out.partial, which had the last good state, is gone"),
+        (Counting(at_step=fail_at(17), done=15), "it failed; out.partial, the last good checkpoint, is gone"),
         (
             Counting((9.0, 9.0, 9.0, 9.0), fail_at(7)),
-            "it failed; out.partial has the last good state, and out is the best model so far",
+            "it failed; out.partial is the last good checkpoint, and out is the best model so far",
         ),
     ],
 )

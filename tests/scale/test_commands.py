@@ -88,18 +88,18 @@ def test_train_lm_trains_the_same_model(text: Path, noise: str, processes: int) 
 
 
 def test_train_lm_resumes_with_another_number_of_ranks(text: Path) -> None:
-    """SIGTERM to one rank: all ranks save one state and exit."""
+    """SIGTERM to one rank: all ranks save one checkpoint and exit."""
     here = text.parent
     whole = ("train-lm", "text.txt", *TINY, "--epochs", "3")
     neglm(1, *whole, "-o", "whole.st", cwd=here)
     minibatch = "neglm_cli.runs.loop:RunningLoss.add"
     command = cut_short(signal.SIGTERM, minibatch, "20", *whole, "-o", "parts.st")
     errors = mpirun(4, *command, cwd=here, code=TERMINATED, variables={RANK: "1"}).stderr
-    state = here / "parts.st.partial"
+    checkpoint = here / "parts.st.partial"
     assert one_sentence(errors) == "neglm: rank 0: terminated"
-    assert LanguageModel.load(str(state)).progress.step > 0
+    assert LanguageModel.load(str(checkpoint)).progress.step > 0
     neglm(2, "train-lm", "--resume", "-o", "parts.st", "--quiet", cwd=here)
-    assert not state.exists()
+    assert not checkpoint.exists()
     assert_same(here / "whole.st", here / "parts.st")
 
 
@@ -128,15 +128,15 @@ def test_slow_checkpoints_are_completed(text: Path, command: list[str], module: 
         [MPIRUN, "-n", "2", NEGLM[0], "-c", program, "neglm_cli"], cwd=here, env=environment(), stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    state = here / "m.st.partial"
-    _wait_for(state, job)
-    before = state.stat().st_mtime_ns
+    checkpoint = here / "m.st.partial"
+    _wait_for(checkpoint, job)
+    before = checkpoint.stat().st_mtime_ns
     for number in _ranks(job)[: 1 if first else 2]:
         os.kill(number, signal.SIGTERM)
     _, errors = job.communicate(timeout=SECONDS)
     assert job.returncode == TERMINATED, errors.decode()
     assert one_sentence(errors) == "neglm: rank 0: terminated"
-    assert state.stat().st_mtime_ns > before  # it was rewritten
+    assert checkpoint.stat().st_mtime_ns > before  # it was rewritten
 
 
 def test_a_killed_rank_ends_the_job_and_leaves_the_state(text: Path) -> None:

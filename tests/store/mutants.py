@@ -253,9 +253,9 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
 }
 # Errors that a valid file may cause: it does not belong to the text, lacks a word, or cannot be trained.
 FAIR = (
-    "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not the state of a training",
-    "training diverges", "does not belong to this corpus", "was training on", "epochs are done already",
-    "is not in the vocabulary of", "has no record of its corpus", "was a pipe", "the text became shorter",
+    "has no vocabulary", "not in the vocabulary", "the corpus of", "was cut", "is not a checkpoint of `neglm embed`",
+    "training diverges", "does not belong to this corpus", "was training on", "already trained",
+    "has no record of its corpus", "was a pipe", "the text became shorter",
     "the text was truncated", "is not among them", "there is nothing to learn", "has no context", "counts add up",
     "has no pair", "too large for a corpus", "would be equal", "are the same", "occurs twice", "words are not in",
     "too high; use a smaller", "no word of",

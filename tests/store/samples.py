@@ -55,7 +55,7 @@ def write_samples(directory: Path) -> dict[str, bytes]:
             pass
         for _ in job.trainer.wait():
             pass
-        job.save_state(str(path))
+        job.save_checkpoint(str(path))
         keep(f"checkpoint {optimizer}")
         job.save_model(str(path))
         keep(f"language model {loss}")

@@ -67,6 +67,14 @@ def test_the_least_recently_used_are_removed(cache: Cache, monkeypatch: pytest.M
     assert cache.messages[-1].startswith("removed 2 least recently used encoded copies, ")
 
 
+def test_a_single_removed_copy_is_singular(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.open("a")
+    cache.age("a")
+    limit_to(1, cache, monkeypatch)
+    cache.open("b")
+    assert cache.messages[-1].startswith("removed 1 least recently used encoded copy, ")
+
+
 def test_nothing_is_removed_below_the_limit(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.open("a")
     cache.age("a")

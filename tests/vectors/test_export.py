@@ -8,7 +8,7 @@ import pytest
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import exchange
-from neglm_cli.vectors.forms import Form
+from neglm_cli.vectors.formats import Format
 from tests.vectors.exchange import assert_same_bits, some_vectors
 
 
@@ -33,37 +33,37 @@ def test_unit_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
+    ("format", "expected"),
     [
-        (Form.TEXT, [b"New_York", b"a_b", b"_c_", b"d__e"]),
-        (Form.BINARY, [b"New_York", b"a_b", b"_c_", b"d__e"]),
-        (Form.TSV, [b"New York", b"a_b", b"_c_", b"d\v\fe"]),
-        (Form.NPY, [b"New York", b"a\tb", b"_c_", b"d\v\fe"]),
+        (Format.TEXT, [b"New_York", b"a_b", b"_c_", b"d__e"]),
+        (Format.BINARY, [b"New_York", b"a_b", b"_c_", b"d__e"]),
+        (Format.TSV, [b"New York", b"a_b", b"_c_", b"d\v\fe"]),
+        (Format.NPY, [b"New York", b"a\tb", b"_c_", b"d\v\fe"]),
     ],
 )
-def test_whitespace_in_words(form: Form, expected: list[bytes]) -> None:
+def test_whitespace_in_words(format: Format, expected: list[bytes]) -> None:
     before = [b"New York", b"a\tb", b"\nc\r", b"d\v\fe"]
-    changed, count = exchange.replace_white_space(word_index(*before, b"plain"), form)
+    changed, count = exchange.replace_white_space(word_index(*before, b"plain"), format)
     assert list(changed) == [*expected, b"plain"]
     assert count == sum(old != new for old, new in zip(before, expected, strict=True))
 
 
 def test_words_that_become_equal() -> None:
     with pytest.raises(NeglmError, match="`New York` and `New_York` would both be written as `New_York`"):
-        exchange.replace_white_space(word_index(b"x", b"New York", b"New_York"), Form.TEXT)
-    assert exchange.replace_white_space(word_index(b"New York", b"New_York"), Form.NPY)[1] == 0
+        exchange.replace_white_space(word_index(b"x", b"New York", b"New_York"), Format.TEXT)
+    assert exchange.replace_white_space(word_index(b"New York", b"New_York"), Format.NPY)[1] == 0
 
 
 def test_binary_matches_word2vec(workplace: Path) -> None:
     vectors = np.array([[1, 2], [3, 4]], np.float32)
-    exchange.write(word_index(b"a", b"b"), vectors, "out.bin", Form.BINARY)
+    exchange.write(word_index(b"a", b"b"), vectors, "out.bin", Format.BINARY)
     expected = b"2 2\na " + np.array([1, 2], "<f4").tobytes() + b"\nb " + np.array([3, 4], "<f4").tobytes() + b"\n"
     assert Path("out.bin").read_bytes() == expected
 
 
 def test_the_projector(workplace: Path) -> None:
     before = some_vectors()
-    assert exchange.write(before.words, before.vectors, "out.tsv", Form.TSV) == ["out.tsv", "out.metadata.tsv"]
+    assert exchange.write(before.words, before.vectors, "out.tsv", Format.TSV) == ["out.tsv", "out.metadata.tsv"]
     assert_same_bits(np.loadtxt("out.tsv", np.float32, delimiter="\t"), before.vectors)
     head, *lines = Path("out.metadata.tsv").read_bytes().splitlines()
     assert head == b"word\tcount"
@@ -73,7 +73,7 @@ def test_the_projector(workplace: Path) -> None:
 
 def test_numpy_reads_the_matrix(workplace: Path) -> None:
     before = some_vectors()
-    assert exchange.write(before.words, before.vectors, "out.npy", Form.NPY) == ["out.npy", "out.words.txt"]
+    assert exchange.write(before.words, before.vectors, "out.npy", Format.NPY) == ["out.npy", "out.words.txt"]
     assert_same_bits(np.load("out.npy"), before.vectors)
     assert Path("out.words.txt").read_bytes().split(b"\n") == [*before.words, b""]
 
@@ -81,5 +81,5 @@ def test_numpy_reads_the_matrix(workplace: Path) -> None:
 def test_the_same_bytes_every_time(workplace: Path) -> None:
     before = some_vectors()
     for name in ("one.txt.gz", "two.txt.gz"):
-        exchange.write(before.words, before.vectors, name, Form.TEXT)
+        exchange.write(before.words, before.vectors, name, Format.TEXT)
     assert Path("one.txt.gz").read_bytes() == Path("two.txt.gz").read_bytes()

@@ -12,44 +12,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.vectors import exchange, matrix_text, reading
-from neglm_cli.vectors.forms import Form, ImportForm
+from neglm_cli.vectors.formats import Format, ImportFormat
 from neglm_cli.vectors.reading import Table
 from tests.vectors.exchange import assert_same_bits, read_back, some_vectors, tables, vectors_of
 
-NAMES = {Form.TEXT: "out.txt", Form.BINARY: "out.bin", Form.NPY: "out.npy"}
+NAMES = {Format.TEXT: "out.txt", Format.BINARY: "out.bin", Format.NPY: "out.npy"}
 
 
-@pytest.mark.parametrize("form", NAMES)
+@pytest.mark.parametrize("format", NAMES)
 @given(table=tables())
-def test_odd_bytes_and_all_magnitudes(tmp_path_factory: pytest.TempPathFactory, form: Form, table: Table) -> None:
-    path = str(tmp_path_factory.getbasetemp() / NAMES[form])
-    exchange.write(vectors_of(*table).words, table.vectors, path, form)
-    back, _ = exchange.read(path, ImportForm(form), None)
+def test_odd_bytes_and_all_magnitudes(tmp_path_factory: pytest.TempPathFactory, format: Format, table: Table) -> None:
+    path = str(tmp_path_factory.getbasetemp() / NAMES[format])
+    exchange.write(vectors_of(*table).words, table.vectors, path, format)
+    back, _ = exchange.read(path, ImportFormat(format), None)
     assert back.words == table.words
     assert_same_bits(back.vectors, table.vectors)
 
 
-@pytest.mark.parametrize("form", NAMES)
-def test_formats_are_detected(workplace: Path, form: Form) -> None:
+@pytest.mark.parametrize("format", NAMES)
+def test_formats_are_detected(workplace: Path, format: Format) -> None:
     before = some_vectors()
-    exchange.write(before.words, before.vectors, "nameless", form)
+    exchange.write(before.words, before.vectors, "nameless", format)
     back, found = exchange.read("nameless", None, None)
-    assert found.value == form.value
+    assert found.value == format.value
     assert back.words == list(before.words)
     assert_same_bits(back.vectors, before.vectors)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 300])
-@pytest.mark.parametrize("form", [Form.TEXT, Form.BINARY])
-def test_formats_of_small_and_large_vectors_are_detected(workplace: Path, size: int, form: Form) -> None:
+@pytest.mark.parametrize("format", [Format.TEXT, Format.BINARY])
+def test_formats_of_small_and_large_vectors_are_detected(workplace: Path, size: int, format: Format) -> None:
     before = some_vectors(size)
-    exchange.write(before.words, before.vectors, "out", form)
-    assert exchange.read("out", None, None)[1].value == form.value
+    exchange.write(before.words, before.vectors, "out", format)
+    assert exchange.read("out", None, None)[1].value == format.value
 
 
 def test_a_binary_vector_that_starts_with_a_newline_is_not_text(workplace: Path) -> None:
     odd = np.frombuffer(b"\n\n\n\n1 2\n", "<f4").reshape(1, 2)
-    exchange.write(vectors_of([b"a"], odd).words, odd, "out", Form.BINARY)
+    exchange.write(vectors_of([b"a"], odd).words, odd, "out", Format.BINARY)
     assert_same_bits(read_back("out").vectors, odd)
 
 
@@ -61,24 +61,24 @@ def test_compressed(workplace: Path, compress: Callable[[bytes], bytes]) -> None
     assert_same_bits(back.vectors, np.array([[1, 2], [3, 4]], np.float32))
 
 
-@pytest.mark.parametrize("form", [Form.TEXT, Form.BINARY])
-def test_buffers_that_are_too_small(workplace: Path, monkeypatch: pytest.MonkeyPatch, form: Form) -> None:
+@pytest.mark.parametrize("format", [Format.TEXT, Format.BINARY])
+def test_buffers_that_are_too_small(workplace: Path, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
     """Lines and records that span buffers, a matrix that grows, and arrays that fill up."""
     before = some_vectors(50)
-    exchange.write(before.words, before.vectors, "out", form)
+    exchange.write(before.words, before.vectors, "out", format)
     monkeypatch.setattr(reading, "BUFFER", 64)
     monkeypatch.setattr(reading, "INITIAL_VALUES", 50)
     monkeypatch.setattr(matrix_text, "ROWS", 2)
-    back, _ = exchange.read("out", ImportForm(form), None)
+    back, _ = exchange.read("out", ImportFormat(format), None)
     assert back.words == list(before.words)
     assert_same_bits(back.vectors, before.vectors)
 
 
 def test_text_in_several_blocks(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = some_vectors()
-    exchange.write(before.words, before.vectors, "whole.txt", Form.TEXT)
+    exchange.write(before.words, before.vectors, "whole.txt", Format.TEXT)
     monkeypatch.setattr(matrix_text, "BLOCK", 1)
-    exchange.write(before.words, before.vectors, "pieces.txt", Form.TEXT)
+    exchange.write(before.words, before.vectors, "pieces.txt", Format.TEXT)
     assert Path("whole.txt").read_bytes() == Path("pieces.txt").read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_decimals_are_parsed_like_python(tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.getbasetemp() / "numbers"
     path.write_text(f"1 {len(numbers) + 1}\nword 0 {' '.join(numbers)}\n")
     expected = np.array([[0, *map(float, numbers)]]).astype(np.float32)
-    assert_same_bits(exchange.read(str(path), ImportForm.TEXT, None)[0].vectors, expected)
+    assert_same_bits(exchange.read(str(path), ImportFormat.TEXT, None)[0].vectors, expected)
 
 
 @pytest.mark.parametrize("digits", ["r", ".16e", ".17e"])

@@ -16,12 +16,12 @@ THREADS = 64  # of the trial kernel
 TOLERANCE = 1e-5
 
 
-def open_gpu(number: int | None, process: int = 0) -> Gpu:
-    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each process gets its own."""
+def open_gpu(number: int | None, local_rank: int = 0) -> Gpu:
+    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each rank gets its own."""
     try:
         with warnings.catch_warnings(action="ignore"):  # their causes are raised as errors
             _check_driver()
-            number = process % len(cuda.gpus) if number is None else number
+            number = local_rank % len(cuda.gpus) if number is None else number
             _check_gpu(number)
     except UnusableGpuError:
         raise

@@ -22,15 +22,15 @@ def join(arguments: list[str]) -> None:
     """Connect to the other ranks, if any. Rank 0 prints; the others print only errors."""
     rank, size = launched_rank_and_size()
     console.rank = rank if size > 1 else None
-    processes = init_ranks()
-    if processes.size == 1:
+    ranks = init_ranks()
+    if ranks.size == 1:
         console.rank = None
         return
-    console.rank = processes.rank
-    if processes.rank:
+    console.rank = ranks.rank
+    if ranks.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    check_same(processes, "version of neglm", __version__, "install the same one on all machines")
-    check_same(processes, "arguments", arguments, "start all ranks with the same command")
+    check_same(ranks, "version of neglm", __version__, "install the same one on all machines")
+    check_same(ranks, "arguments", arguments, "start all ranks with the same command")
     command = next((argument for argument in arguments if not argument.startswith("-")), "")
     if command and command not in DISTRIBUTED and not {"-h", "--help"} & set(arguments):
         raise NeglmError(f"`neglm {command}` runs in a single process: start it without mpirun")
@@ -38,20 +38,20 @@ def join(arguments: list[str]) -> None:
 
 def leave(code: int, sentence: str) -> int:
     """Print an error once for all ranks, and abort ranks that have not failed."""
-    processes = ranks()
-    if processes.size == 1:
+    job = ranks()
+    if job.size == 1:
         if not console.rank:
             _say(sentence)
         else:  # MPI did not start; if this rank exits, srun ends rank 0 before it has printed
             time.sleep(RANK_0_PRINTS)
         return code
-    if processes.rank == 0:
+    if job.rank == 0:
         _say(sentence)
-    if not processes.all_failed():
-        if processes.rank:
+    if not job.all_failed():
+        if job.rank:
             _say(sentence)
-        processes.abort(code)
-    processes.finalize()
+        job.abort(code)
+    job.finalize()
     return code
 
 
@@ -62,11 +62,11 @@ def _say(sentence: str) -> None:
         sys.stderr.flush()
 
 
-def traffic(processes: Ranks) -> dict[str, Any]:
+def traffic(ranks: Ranks) -> dict[str, Any]:
     """Return the fields of a summary for MPI; none for a single rank."""
-    if processes.size == 1:
+    if ranks.size == 1:
         return {}
-    return {"ranks": processes.size, "bytes_sent": processes.bytes_sent}
+    return {"ranks": ranks.size, "bytes_sent": ranks.bytes_sent}
 
 
 def traffic_text(summary: dict[str, Any]) -> list[str]:

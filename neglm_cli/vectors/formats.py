@@ -8,7 +8,7 @@ WORDS_ENDING = ".words.txt"
 METADATA_ENDING = ".metadata.tsv"
 
 
-class Form(StrEnum):
+class Format(StrEnum):
     """A value of --format."""
 
     TEXT = "text"
@@ -17,7 +17,7 @@ class Form(StrEnum):
     TSV = "tsv"
 
 
-class ImportForm(StrEnum):
+class ImportFormat(StrEnum):
     """The formats that can be imported."""
 
     TEXT = "text"
@@ -25,11 +25,11 @@ class ImportForm(StrEnum):
     NPY = "npy"
 
 
-ENDINGS = {".txt": Form.TEXT, ".vec": Form.TEXT, ".bin": Form.BINARY, ".npy": Form.NPY, ".tsv": Form.TSV}
-OF_ONE_FILE = (Form.TEXT, Form.BINARY)  # can be compressed, and written to a pipe
+ENDINGS = {".txt": Format.TEXT, ".vec": Format.TEXT, ".bin": Format.BINARY, ".npy": Format.NPY, ".tsv": Format.TSV}
+OF_ONE_FILE = (Format.TEXT, Format.BINARY)  # can be compressed, and written to a pipe
 
 
-def form_of(path: str) -> Form | None:
+def format_of(path: str) -> Format | None:
     """Return the format of a file by its suffix."""
     return ENDINGS.get(os.path.splitext(path.removesuffix(GZIP_ENDING))[1])
 
@@ -40,7 +40,7 @@ def companion_file(path: str, ending: str) -> str:
     return (stem if found in ENDINGS else path) + ending
 
 
-def files_of(path: str, form: Form) -> list[str]:
+def files_of(path: str, format: Format) -> list[str]:
     """Return the names of a format's files."""
-    ending = {Form.NPY: WORDS_ENDING, Form.TSV: METADATA_ENDING}.get(form)
+    ending = {Format.NPY: WORDS_ENDING, Format.TSV: METADATA_ENDING}.get(format)
     return [path] if ending is None else [path, companion_file(path, ending)]
