@@ -61,7 +61,7 @@ def test_the_name_tells_the_form_and_an_option_overrules_it(neglm: Neglm, vector
     assert Path("out.metadata.tsv").read_bytes() == b"word\tcount\na\t3\nb\t5\n"
 
 
-def test_top_and_normalise(neglm: Neglm, vectors: Vectors) -> None:
+def test_max_vocab_and_normalize(neglm: Neglm, vectors: Vectors) -> None:
     neglm("export", "--max-vocab", "1", "-o", "out.txt")
     assert Path("out.txt").read_bytes() == b"1 2\nb 0.1 -2\n"
     neglm("export", "--normalize", "-o", "out.txt")

@@ -24,7 +24,7 @@ def vectors(workplace: Path) -> Vectors:
     return made
 
 
-def test_neighbours_by_hand(neglm: Neglm, vectors: Vectors) -> None:
+def test_neighbors_by_hand(neglm: Neglm, vectors: Vectors) -> None:
     result = neglm("nearest", "east", "--quiet")
     assert result.stdout == EAST
     assert result.stderr == b""

@@ -137,7 +137,7 @@ def test_settings_of_the_user_do_not_count(neglm: Neglm, logs: None) -> None:
     assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes()
 
 
-def test_lines_are_told_apart_without_colours(neglm: Neglm, logs: None) -> None:
+def test_lines_are_told_apart_without_colors(neglm: Neglm, logs: None) -> None:
     neglm("plot", "neglm.log", "nce.log", "-o", "c.svg")
     svg = Path("c.svg").read_text()
     dashes = set(re.findall(r"stroke-dasharray: ([\d.,]+)", svg))

@@ -285,7 +285,7 @@ def command(file: Any, arguments: tuple[str, ...]) -> tuple[int, str]:
     text = os.pread(file.fileno(), 1 << 20, 0).decode(errors="backslashreplace")
     if code not in (0, 1) or "unexpected" in text or "Traceback" in text or "not enough memory" in text:
         raise BadError(f"neglm {' '.join(arguments)}: exit {code}: {text[-500:]}")
-    if code == 1 and not text.splitlines()[-1].startswith("neglm: "):
+    if code == 1 and not text.rstrip().splitlines()[-1].startswith("neglm: "):
         raise BadError(f"neglm {' '.join(arguments)} ends without a sentence: {text[-500:]}")
     return code, text
 
