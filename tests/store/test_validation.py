@@ -32,7 +32,12 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def refused(samples: dict[str, bytes], kind: str, change: Change) -> str:
-    metadata, tensors = parse(samples[kind])
+    return refusal(samples[kind], change)
+
+
+def refusal(sample: bytes, change: Change) -> str:
+    """Change a file, sign it again, and return the sentence that refuses it."""
+    metadata, tensors = parse(sample)
     change(metadata, tensors)
     Path("file").write_bytes(sign(metadata, tensors))
     with pytest.raises(NeglmError, match="^file") as error:

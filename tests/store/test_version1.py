@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from neglm_cli.errors import NeglmError
 from neglm_cli.lm.model import LanguageModel
 from neglm_cli.store import container, schema, version1
 from neglm_cli.text.vocabulary import Vocabulary
@@ -19,14 +17,13 @@ from neglm_cli.vectors.vectors import Vectors
 from tests.conftest import Neglm
 from tests.store.mutants import Metadata, Tensors, sign
 from tests.store.samples import parse
+from tests.store.test_validation import Change, put, refusal
 from tests.store.version1.make import CHECKPOINTS, MODELS
 
 FILES = Path(__file__).parent / "version1"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
 STORED = sorted(path for path in FILES.iterdir() if path.suffix in (".safetensors", ".partial", ".resumed"))
 HAS_AVX512 = bool(binding.get_host_cpu_features().get("avx512f"))  # as the machine that wrote the files
-
-Change = Callable[[Metadata, Tensors], object]
 
 
 @pytest.fixture
@@ -134,16 +131,7 @@ def _assert_same(found: Any, expected: Any) -> None:
 
 
 def refused(name: str, change: Change) -> str:
-    metadata, tensors = parse((FILES / name).read_bytes())
-    change(metadata, tensors)
-    Path("file").write_bytes(sign(metadata, tensors))
-    with pytest.raises(NeglmError, match="^file") as error:
-        container.read("file")
-    return str(error.value)
-
-
-def put(field: str, value: str) -> Change:
-    return lambda metadata, tensors: metadata.__setitem__(field, value)
+    return refusal((FILES / name).read_bytes(), change)
 
 
 def copy_tensor(name: str, other: str) -> Change:
