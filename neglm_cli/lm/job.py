@@ -116,7 +116,7 @@ def new_device(
     parameters = zero_parameters(shape) if empty else initial_parameters(shape, settings)
     if vectors is not None:
         ids = vectors.words.ids(words)
-        parameters.tensors()["embedding"][ids >= 0] = vectors.vectors[ids[ids >= 0]]
+        parameters.tensors()[shape.input_vectors][ids >= 0] = vectors.vectors[ids[ids >= 0]]
         note(f"{(ids >= 0).sum():,} of {len(words):,} words start from these vectors")
     end_of_line = words.id(END_OF_LINE)
     return make_device(parameters, settings, words.counts, end_of_line, gpu, training=True, note=note, ranks=ranks)

@@ -50,7 +50,7 @@ class LanguageModel:
             [file | {"path": path_from(stored.path, file["path"])} for file in fields[name]]
             for name in ("corpus", "validation")
         )
-        sizes = {"embedding": tensors["embedding"].shape[1], "hidden": tensors["output"].shape[1]}
+        sizes = {"embedding": tensors["lstm.0.w_ih"].shape[0], "hidden": tensors["output"].shape[1]}
         if stored.kind == CHECKPOINT:
             sizes["batch"] = tensors[HIDDEN_STATE].shape[1]
         stated = {name: fields[name] for name in _settings_in_fields(stored.kind)}

@@ -28,15 +28,16 @@ class Shape(NamedTuple):
     embedding: int  # D
     hidden: int  # H
     layers: int  # L
+    tied: bool = False  # True if the output table is also the embedding; then D = H
 
     @classmethod
     def of(cls, words: int, settings: Settings) -> "Shape":
-        return cls(words, settings.embedding, settings.hidden, settings.layers)
+        return cls(words, settings.embedding, settings.hidden, settings.layers, settings.tie)
 
     @property
     def inputs(self) -> list[int]:
         """Inputs of each layer."""
-        return [self._lengths[spec.layer_inputs(layer)] for layer in range(self.layers)]
+        return [self._lengths[spec.layer_inputs(layer, self.tied)] for layer in range(self.layers)]
 
     @property
     def lstm_macs(self) -> int:
@@ -50,12 +51,17 @@ class Shape(NamedTuple):
     @property
     def specs(self) -> list[ParameterSpec]:
         """All parameters of the model."""
-        return spec.parameters(self.layers)
+        return spec.parameters(self.layers, self.tied)
 
     @property
     def tables(self) -> list[str]:
         """The tables of the model."""
-        return list(dict.fromkeys(each.table for each in self.specs if each.table))
+        return list(spec.tables(self.tied))
+
+    @property
+    def input_vectors(self) -> str:
+        """The parameter that has the input vectors of words."""
+        return "output" if self.tied else "embedding"
 
     def size(self, parameter: ParameterSpec) -> tuple[int, ...]:
         """Return the shape of a parameter's tensor, in numbers."""

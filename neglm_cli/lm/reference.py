@@ -29,15 +29,22 @@ class Model:
     output: np.ndarray  # (V, H)
     output_bias: np.ndarray  # (V,)
 
+    @property
+    def tied(self) -> bool:
+        """True if the embedding is the output table."""
+        return self.embedding is self.output
+
     def arrays(self) -> list[np.ndarray]:
-        return [self.embedding, *self.w_ih, *self.w_hh, *self.bias, self.output, self.output_bias]
+        """Return the distinct arrays."""
+        embedding = [] if self.tied else [self.embedding]
+        return [*embedding, *self.w_ih, *self.w_hh, *self.bias, self.output, self.output_bias]
 
     def like(self) -> "Model":
         """Return zeros of the same shapes."""
-        zeros = [np.zeros_like(array) for array in self.arrays()]
-        layers = len(self.w_ih)
-        w_ih, w_hh, bias = (zeros[1 + layers * i : 1 + layers * (i + 1)] for i in range(3))
-        return Model(zeros[0], w_ih, w_hh, bias, zeros[-2], zeros[-1])
+        w_ih, w_hh, bias = ([np.zeros_like(array) for array in arrays] for arrays in (self.w_ih, self.w_hh, self.bias))
+        output = np.zeros_like(self.output)
+        embedding = output if self.tied else np.zeros_like(self.embedding)
+        return Model(embedding, w_ih, w_hh, bias, output, np.zeros_like(self.output_bias))
 
 
 class StepActivations(NamedTuple):
@@ -182,11 +189,12 @@ class Optimizer:
         self.steps += 1
         norm = float(np.sqrt(sum((g**2).sum() for g in gradient.arrays())))
         scale = clip_scale(self.clip, norm)
-        count = len(model.arrays())
-        for number, (p, g, m, v) in enumerate(
-            zip(model.arrays(), gradient.arrays(), self.exp_avg.arrays(), self.exp_avg_sq.arrays(), strict=True)
+        inputs, outputs = (np.concatenate(touched),) * 2 if model.tied else touched
+        words_of = {id(model.embedding): inputs, id(model.output): outputs, id(model.output_bias): outputs}
+        for p, g, m, v in zip(
+            model.arrays(), gradient.arrays(), self.exp_avg.arrays(), self.exp_avg_sq.arrays(), strict=True
         ):
-            words = {0: touched[0], count - 2: touched[1], count - 1: touched[1]}.get(number)
+            words = words_of.get(id(p))
             rows = np.unique(words) if self.lazy and words is not None else slice(None)
             self._update(p, scale * g, m, v, rate, rows)
         return norm

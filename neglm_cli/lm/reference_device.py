@@ -7,7 +7,7 @@ import numpy as np
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.device import Finished, Minibatch, Scores, State, StepOutput, StepResult, Tensors
-from neglm_cli.lm.parameters import Parameters
+from neglm_cli.lm.parameters import Parameters, Shape
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps
 from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, noise_positions, probabilities
@@ -25,7 +25,7 @@ class ReferenceDevice:
         self._end_of_line = end_of_line
         self._noise = probabilities(counts, settings.noise_alpha)
         self._biased = LOSSES[settings.loss].bias
-        self.model = model_of(parameters.tensors(), self.shape.layers)
+        self.model = model_of(parameters.tensors(), self.shape)
 
     def prepare_training(self) -> None:
         settings, shape = self.settings, self.shape
@@ -92,7 +92,7 @@ class ReferenceDevice:
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         for prefix, model in ({"": self.model} | optimizer_arrays(self.settings, self.optimizer)).items():
-            for array, value in zip(model.arrays(), model_of(tensors, self.shape.layers, prefix).arrays(), strict=True):
+            for array, value in zip(model.arrays(), model_of(tensors, self.shape, prefix).arrays(), strict=True):
                 array[:] = value
         self.h, self.c = (list(tensors[name].astype(np.float64)) for name in (HIDDEN_STATE, CELL_STATE))
 
@@ -157,18 +157,20 @@ def noise_of(settings: Settings, counts: np.ndarray, minibatch: Minibatch) -> np
 
 def _to_tensors(model: reference.Model, prefix: str = "") -> Tensors:
     """Return a model, or arrays like it, as tensors of a file."""
-    return {prefix + spec.name: _array(model, spec) for spec in parameters(len(model.w_ih))}
+    return {prefix + spec.name: _array(model, spec) for spec in parameters(len(model.w_ih), model.tied)}
 
 
-def model_of(tensors: Mapping[str, np.ndarray], layers: int, prefix: str = "") -> reference.Model:
+def model_of(tensors: Mapping[str, np.ndarray], shape: Shape, prefix: str = "") -> reference.Model:
     """Convert the tensors of a file or of a device to a model in float64."""
     found: dict[str, Any] = {}
-    for spec in parameters(layers):
+    for spec in shape.specs:
         values = tensors[prefix + spec.name].astype(np.float64)
         if spec.table:
             found[spec.name] = values
         else:
             found.setdefault(spec.array, []).append(values)
+    if shape.tied:
+        found["embedding"] = found["output"]
     return reference.Model(**found)
 
 

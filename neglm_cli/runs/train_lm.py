@@ -82,7 +82,14 @@ def _check_settings(request: Request) -> None:
         raise UsageError(f"--log-z is for --loss {', '.join(others)} and {last}.")
     if "bias_init" in given and not LOSSES[loss].bias:
         raise UsageError(f"--bias-init is for losses with a bias: {loss} has none.")
-    if "adam" in given and (PRESETS[request.preset] | given).get("optimizer", Settings.optimizer) != "adam":
+    chosen = PRESETS[request.preset] | given
+    if chosen.get("tie"):
+        hidden = chosen.get("hidden", Settings.hidden)
+        if given.get("embedding", hidden) != hidden:
+            raise UsageError(f"--tie needs --embedding {hidden}, as many dimensions as hidden units.")
+        if "init_output" in given:
+            raise UsageError("--init-output is for an output table of its own: with --tie, --init-range counts.")
+    if "adam" in given and chosen.get("optimizer", Settings.optimizer) != "adam":
         raise UsageError("--adam is for --optimizer adam.")
     if "patience" in given and not request.valid:
         raise UsageError("--patience needs a text to validate on: give one with --valid.")

@@ -2,7 +2,7 @@
 
 Initial values, tensors in files and their validation, checkpoints, memory estimates, allreduce buffers and
 neglm-format(5) follow from these tables. Shapes: V words, D embedding, H hidden units, I inputs of a layer (D for the
-first layer, H for the others).
+first layer, H for the others). In a tied model D is H, and one table serves as embedding and output.
 """
 
 import re
@@ -30,14 +30,14 @@ class Dimension(NamedTuple):
         return self.times * (lengths[self.letter] if self.letter else 1) + self.plus
 
 
-def layer_inputs(layer: int) -> str:
+def layer_inputs(layer: int, tied: bool) -> str:
     """Return the dimension that I stands for in a layer."""
-    return "H" if layer else "D"
+    return "H" if layer or tied else "D"
 
 
-def layer_shape(shape: tuple[str, ...], layer: int) -> tuple[str, ...]:
+def layer_shape(shape: tuple[str, ...], layer: int, tied: bool) -> tuple[str, ...]:
     """Return the shape of a layer's tensor, without I."""
-    return tuple(layer_inputs(layer) if letter == "I" else letter for letter in shape)
+    return tuple(layer_inputs(layer, tied) if letter == "I" else letter for letter in shape)
 
 
 class ParameterSpec(NamedTuple):
@@ -53,6 +53,7 @@ class ParameterSpec(NamedTuple):
     uniform: str = ""  # the setting X of initial values uniform in [-X, X]
     constant: str = ""  # the setting that is the initial value
     table: str = ""
+    tied_to: str = ""  # a tied model has this parameter instead, with these initial values
     layer: int = -1  # the number in the name, filled in by `parameters`
 
     @property
@@ -62,7 +63,8 @@ class ParameterSpec(NamedTuple):
 
 
 PARAMETERS = (
-    ParameterSpec("embedding", ("V", "D"), "input vector of each word", uniform="init_range", table="embedding"),
+    ParameterSpec("embedding", ("V", "D"), "input vector of each word; a tied model uses its rows of `output`",
+                  uniform="init_range", table="embedding", tied_to="output"),
     ParameterSpec("output", ("V", "H"), "output vector of each word", uniform="init_output", table="output"),
     ParameterSpec("output_bias", ("V",), "bias of each word; 0 for losses without biases", constant="bias_init",
                   table="output"),
@@ -72,20 +74,27 @@ PARAMETERS = (
                   uniform="init_range"),
     ParameterSpec("lstm.{layer}.bias", ("4H",), "biases of the layer's gates", uniform="init_range"),
 )  # fmt: skip
-TABLES = tuple(dict.fromkeys(spec.table for spec in PARAMETERS if spec.table))
 DENSE = tuple(dict.fromkeys(spec.array for spec in PARAMETERS if not spec.table))
 
 
-def parameters(layers: int) -> list[ParameterSpec]:
+def tables(tied: bool = False) -> tuple[str, ...]:
+    """Return the tables of a model."""
+    return tuple(dict.fromkeys(spec.table for spec in PARAMETERS if spec.table and not (tied and spec.tied_to)))
+
+
+def parameters(layers: int, tied: bool = False) -> list[ParameterSpec]:
     """Return all parameters of a model: those of the tables, then those of each layer.
 
     The order numbers the random streams of initial values.
     """
-    found = [spec for spec in PARAMETERS if spec.table]
+    uniform = {spec.tied_to: spec.uniform for spec in PARAMETERS if tied and spec.tied_to}
+    found = [
+        spec._replace(uniform=uniform.get(spec.name, spec.uniform)) for spec in PARAMETERS if spec.table in tables(tied)
+    ]
     for layer in range(layers):
         for spec in PARAMETERS:
             if not spec.table:
-                shape = layer_shape(spec.shape, layer)
+                shape = layer_shape(spec.shape, layer, tied)
                 found.append(spec._replace(name=spec.name.format(layer=layer), shape=shape, layer=layer))
     return found
 

@@ -63,6 +63,11 @@ class Settings:
         300, "Dimensions of a word's vector.", least=1, most=100_000,
         shown="as many as hidden units, as in Chainer's PTB example",
     )  # fmt: skip
+    tie: bool = setting(
+        False,
+        "Tie input and output vectors: one table of words, which needs --embedding equal to --hidden. It starts as the "
+        "embedding does, by --init-range: output vectors of 0 would be input vectors of 0, from which no unit learns.",
+    )
     dropout: float = setting(
         0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
         note="the paper's", presets={"1b": 0.1},

@@ -19,9 +19,9 @@ from neglm_cli.settings.parameters import (
     LAST_UPDATE_STEP,
     OPTIMIZERS,
     PARAMETERS,
-    TABLES,
     Dimension,
     layer_shape,
+    tables,
 )
 from neglm_cli.store import options
 from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, Items, Object, OrNull, Rule, Text
@@ -40,6 +40,7 @@ class Tensor(NamedTuple):
     shape: tuple[str, ...]  # an expression per dimension, see `Dimension`, with the letters of DIMENSIONS
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
+    untied: bool = False  # True if a tied model does not have it
 
 
 class Field(NamedTuple):
@@ -92,9 +93,9 @@ PLACEHOLDERS = {
         f"for `{optimizer}` " + (" and ".join(f"`{each.name}`" for each in spec.state) or "none")
         for optimizer, spec in OPTIMIZERS.items()
     ),
-    "table": f"table whose rows are updated one by one: {' and '.join(f'`{table}`' for table in TABLES)} for "
+    "table": f"table whose rows are updated one by one: {' and '.join(f'`{table}`' for table in tables())} for "
     + " and ".join(f"`{optimizer}`" for optimizer, spec in OPTIMIZERS.items() if spec.row_steps)
-    + ", none for other optimizers",
+    + f", none for other optimizers; a tied model has only {' and '.join(f'`{table}`' for table in tables(tied=True))}",
 }
 
 HEXADECIMAL = Text("[0-9a-f]{32}", "32 hexadecimal digits")
@@ -123,11 +124,20 @@ WORDS = (
 MODEL_TENSORS = (
     *WORDS,
     Tensor("counts", "int64", ("V",), "count of each word, from which noise probabilities follow"),
-    *(Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT) for spec in PARAMETERS),
+    *(
+        Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT, untied=bool(spec.tied_to))
+        for spec in PARAMETERS
+    ),
 )
 CHECKPOINT_TENSORS = (
     *(
-        Tensor(f"{{state}}.{spec.name}", "float32", spec.shape, f"optimizer state of `{spec.name}`")
+        Tensor(
+            f"{{state}}.{spec.name}",
+            "float32",
+            spec.shape,
+            f"optimizer state of `{spec.name}`",
+            untied=bool(spec.tied_to),
+        )
         for spec in PARAMETERS
     ),
     Tensor(f"{LAST_UPDATE_STEP}.{{table}}", "int32", ("V",), "step of the last update of each row; see TRAINING"),
@@ -154,6 +164,8 @@ MODEL_FIELDS = (
     Field("log_z", options.LOG_Z,
           f"the constant log Z of training scores; 0 for {_listed(LOSSES_WITHOUT_LOG_Z, 'and')}"),
     Field("layers", options.LAYERS, "layers of the LSTM"),
+    Field("tie", Flag(), "`true` if input and output vectors of words are one table: there is no `embedding`, and the "
+          "rows of `output` stand in for it (D = H); if missing, the value in `arguments`, or `false`", False),
     Field("reset_at_eos", Flag(), "`true` if every line starts from a zero state, in training and at test time (see "
           "NETWORK); if missing, the value in `arguments`, or `false`", False),
     Field("progress", options.PROGRESS, "object with the progress of the training, which may be empty; see PROGRESS"),
@@ -164,6 +176,7 @@ MODEL_REDUNDANT_OPTIONS = {
     "noise_alpha": "noise_alpha",
     "log_z": "log_z",
     "layers": "layers",
+    "tie": "tie",
     "reset_at_eos": "reset_at_eos",
     "hidden": "H",
     "embedding": "D",
@@ -279,12 +292,14 @@ KINDS = {
 
 def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
     """Return all tensors of a file with these fields, with placeholders in names filled in."""
-    found = []
+    found, tied = [], fields.get("tie", False)
     for tensor in kind.tensors:
+        if tensor.untied and tied:
+            continue
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):
             given = dict(zip(placeholders, values, strict=True))
-            shape = layer_shape(tensor.shape, given.get("layer", 0))
+            shape = layer_shape(tensor.shape, given.get("layer", 0), tied)
             found.append(tensor._replace(name=tensor.name.format(**given), shape=shape))
     return found
 
@@ -296,7 +311,7 @@ def _values(placeholder: str, fields: Mapping[str, Any]) -> Sequence[Any]:
     optimizer = OPTIMIZERS[fields["optimizer"]]
     if placeholder == "state":
         return [each.name for each in optimizer.state]
-    return TABLES if optimizer.row_steps else ()
+    return tables(fields.get("tie", False)) if optimizer.row_steps else ()
 
 
 def data_size(kind: str, fields: Mapping[str, Any], lengths: Mapping[str, int]) -> int:

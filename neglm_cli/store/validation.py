@@ -93,6 +93,8 @@ def check_shapes(kind: Kind, fields: Fields, found: Shapes) -> dict[str, int]:
             wanted = " × ".join(tensor.shape)
             known = ", ".join(f"{letter} = {lengths[letter]:,}" for letter in sorted(lengths) if letter in wanted)
             raise SchemaError(f"tensor `{name}` has the shape {' × '.join(map(str, shape))}, not {wanted} ({known})")
+    if fields.get("tie"):
+        lengths["D"] = lengths["H"]
     for option, other in kind.redundant_options.items():
         stated = fields["arguments"].get(option)
         if stated is not None and stated != (actual := fields[other] if other in fields else lengths[other]):

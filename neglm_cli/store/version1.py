@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, TABLES
+from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, LAST_UPDATE_STEP, tables
 from neglm_cli.store.entry import Entry
 from neglm_cli.store.rules import SchemaError, quoted
 from neglm_cli.store.validation import parse_json
@@ -52,10 +52,10 @@ def translate_tensors(entries: Mapping[str, Entry], metadata: Mapping[str, Any])
     found = _renamed(entries, {name: _tensor_name(name, prefixes) for name in entries})
     if MOVED in found and metadata.get("kind") == "checkpoint":
         moved = found.pop(MOVED)
-        if moved.shape[:1] != (len(TABLES),) or moved.start == moved.end:
+        if moved.shape[:1] != (len(tables()),) or moved.start == moved.end:
             raise SchemaError(f"tensor `{MOVED}` has the wrong shape")
         if optimizer == "adam":
-            found |= {f"{LAST_UPDATE_STEP}.{table}": row for table, row in zip(TABLES, moved.rows(), strict=True)}
+            found |= {f"{LAST_UPDATE_STEP}.{table}": row for table, row in zip(tables(), moved.rows(), strict=True)}
     return found
 
 

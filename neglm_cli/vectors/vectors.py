@@ -119,7 +119,7 @@ def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
     words = WordIndex.from_stored(stored)
     chosen = table or "input"
     other = "output" if chosen == "input" else "input"
-    vectors, contexts = tensors[TABLES[chosen]], tensors[TABLES[other]]
+    vectors, contexts = (tensors.get(TABLES[each], tensors["output"]) for each in (chosen, other))  # one, if tied
     if contexts.shape != vectors.shape:
         return Vectors(words, vectors, NO_CONTEXTS, np.empty((0, vectors.shape[1]), np.float32))
     return Vectors(words, vectors, words, contexts)

@@ -19,6 +19,7 @@ SMALL = Settings(
     k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5, clip=1.0,
     lr=0.5, threads=2,
 )  # fmt: skip
+TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch, simulated
 END_OF_LINE = 3
 
 
@@ -39,9 +40,10 @@ def device(settings: Settings, words: int) -> CpuDevice:
     return made
 
 
-def model_of(tensors: Tensors, layers: int, prefix: str = "") -> reference.Model:
+def model_of(tensors: Tensors, settings: Settings, prefix: str = "") -> reference.Model:
     """Convert the tensors of a device to a model of the reference."""
-    return reference_device.model_of(materialize(tensors), layers, prefix)
+    arrays = materialize(tensors)
+    return reference_device.model_of(arrays, Shape.of(len(arrays[f"{prefix}output"]), settings), prefix)
 
 
 def minibatch(settings: Settings, words: int, number: int, steps: int | None = None, epoch: int = 2) -> Minibatch:

@@ -33,7 +33,27 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one row": {"batch": 1},
     "more rows than a tile": {"batch": 23, "hidden": 40, "embedding": 33},
     "threads without words": {"loss": "softmax", "threads": 7},
+    "tied": {"tie": True},
+    "tied, nce, adagrad": {"tie": True, "loss": "nce", "optimizer": "adagrad", "lr": 0.05},
+    "tied, adam": {"tie": True, "optimizer": "adam", "lr": 0.01, "threads": 3},
+    "tied, exact adam": {"tie": True, "optimizer": "adam", "adam": "exact", "lr": 0.01},
+    "tied, softmax": {"tie": True, "loss": "softmax"},
+    "tied, softmax, exact adam": {
+        "tie": True,
+        "loss": "softmax",
+        "optimizer": "adam",
+        "adam": "exact",
+        "lr": 0.01,
+        "threads": 3,
+    },
+    "tied, shared by a step": {"tie": True, "noise": "step", "loss": "neglm-b", "k": 40},
+    "tied, whole cache lines": {"tie": True, "hidden": 16},
 }
+
+
+def variant_of(settings: Settings, name: str) -> Settings:
+    changed = replace(settings, **VARIANTS[name])
+    return replace(changed, embedding=changed.hidden) if changed.tie else changed
 
 
 def compare(
@@ -51,7 +71,7 @@ def compare(
             assert result.norm == pytest.approx(wanted.norm, rel=1e-4)
         trained.flush_lazy_updates(len(lengths), settings.lr)
         np.testing.assert_allclose(trained.log_z(), expected.log_z()[rows], atol=2e-4)
-        found = model_of(trained.parameters(), settings.layers)
+        found = model_of(trained.parameters(), settings)
         for mine, theirs in zip(found.arrays(), expected.model.arrays(), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
         random = np.random.default_rng(0)
@@ -67,7 +87,7 @@ def compare(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_matches_the_reference(variant: str) -> None:
-    settings = replace(SMALL, **VARIANTS[variant])
+    settings = variant_of(SMALL, variant)
     compare(settings, device(settings, WORDS))
 
 
@@ -77,7 +97,7 @@ def test_neg_trains_the_same_parameters_as_neglm() -> None:
     for loss in ("neglm", "neg"):
         made = device(replace(SMALL, loss=loss, log_z=0.0), WORDS)
         losses.append([made.train(minibatch(SMALL, WORDS, number)).result().loss for number in range(3)])
-        trained.append(model_of(made.parameters(), SMALL.layers).arrays())
+        trained.append(model_of(made.parameters(), SMALL).arrays())
         made.close()
     assert losses[0] == losses[1]
     for neglm, neg in zip(*trained, strict=True):

@@ -1,6 +1,7 @@
 """The reference's gradients match finite differences, and its optimizers match their formulas."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ NOISE = np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])  # p_α
 EPSILON = 1e-5
 
 
-def some_model() -> Model:
+def some_model(tied: bool = False) -> Model:
     random = np.random.default_rng(3)
-    sizes = [D] + [H] * (LAYERS - 1)
-    return Model(
+    sizes = [H if tied else D] + [H] * (LAYERS - 1)
+    model = Model(
         random.standard_normal((V, D)),
         [random.standard_normal((size, 4 * H)) for size in sizes],
         [random.standard_normal((H, 4 * H)) for _ in sizes],
@@ -27,12 +28,13 @@ def some_model() -> Model:
         random.standard_normal((V, H)),
         random.standard_normal(V),
     )
+    return replace(model, embedding=model.output) if tied else model
 
 
 class Task:
     """A prediction task whose noise words include repeats and the target itself."""
 
-    def __init__(self, loss: str, dropped: bool, resets: bool) -> None:
+    def __init__(self, loss: str, dropped: bool, resets: bool, tied: bool = False) -> None:
         random = np.random.default_rng(5)
         self.loss = loss
         self.inputs = random.integers(0, V, (B, T))
@@ -43,7 +45,7 @@ class Task:
         self.h = list(random.standard_normal((LAYERS, B, H)))
         self.c = list(random.standard_normal((LAYERS, B, H)))
         positions = np.arange(B * T, dtype=np.uint64).reshape(B, T)
-        self.masks = dropout_masks([D] + [H] * LAYERS, positions, 0.3, 1, 0) if dropped else None
+        self.masks = dropout_masks([H if tied else D] + [H] * LAYERS, positions, 0.3, 1, 0) if dropped else None
         self.state_mask = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
 
     def gradient(self, model: Model) -> tuple[float, Model]:
@@ -60,12 +62,13 @@ class Task:
         return loss, gradient
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_gradients(loss: str, dropped: bool, resets: bool) -> None:
+def test_gradients(loss: str, dropped: bool, resets: bool, tied: bool) -> None:
     """Gradients of all parameters match numerical derivatives of the loss."""
-    task, model = Task(loss, dropped, resets), some_model()
+    task, model = Task(loss, dropped, resets, tied), some_model(tied)
     gradient = task.gradient(model)[1]
     for parameters, found in zip(model.arrays(), gradient.arrays(), strict=True):
         slopes = np.empty_like(parameters)

@@ -19,8 +19,8 @@ from neglm_cli.scale.launch import init_ranks
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.scale.rows import union_of_rows
 from neglm_cli.settings.train_lm import Settings
-from tests.lm.making import END_OF_LINE, SMALL, counts, minibatch, parameters
-from tests.lm.test_device import VARIANTS, WORDS, compare
+from tests.lm.making import END_OF_LINE, SMALL, TINY, counts, minibatch, parameters
+from tests.lm.test_device import WORDS, compare, variant_of
 
 
 def collectives(ranks: Ranks) -> None:
@@ -76,9 +76,7 @@ def agreement(ranks: Ranks) -> None:
 def trains(ranks: Ranks, kind: str, *variants: str) -> None:
     """Compare training with the reference on all rows; rank 0 has the state of all rows."""
     for variant in variants:
-        settings = replace(SMALL, **{"threads": 1} | VARIANTS[variant])
-        if kind == "cuda":
-            settings = replace(settings, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)
+        settings = variant_of(replace(SMALL, threads=1) if kind == "cpu" else TINY, variant)
         starts = split_evenly(settings.batch, ranks.size)
         rows = slice(starts[ranks.rank], starts[ranks.rank + 1])
         compare(settings, _device(kind, settings, ranks), (None, 2, None), rows)

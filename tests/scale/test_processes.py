@@ -8,10 +8,11 @@ import pytest
 from tests.conftest import SIMULATOR
 from tests.scale.running import mpirun
 
-ON_GPU = ["neglm", "softmax", "shared by a batch", "exact adam"]
+ON_GPU = ["neglm", "softmax", "shared by a batch", "exact adam", "tied", "tied, softmax"]
 ON_CPU = [
     "neglm", "neglm-b", "nce", "softmax", "shared by a step", "shared by a batch", "reset", "adagrad", "adam",
-    "exact adam", "adam, softmax", "three layers, three threads",
+    "exact adam", "adam, softmax", "three layers, three threads", "tied", "tied, softmax",
+    "tied, shared by a step", "tied, exact adam",
 ]  # fmt: skip
 
 

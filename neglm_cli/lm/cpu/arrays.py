@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.cpu.batch_parts import part_of_rows
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
@@ -53,8 +52,16 @@ class Weights(NamedTuple):
     w_ih: np.ndarray  # (L, P, I, PANEL)
     w_hh: np.ndarray  # (L, P, H, PANEL)
     bias: np.ndarray  # (L, P, PANEL)
-    embedding: np.ndarray  # (V, ·)
+    embedding: np.ndarray  # (V, ·); the output table itself in a tied model
     output: np.ndarray  # (V, ·), the bias after the last unit
+
+    def distinct(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name, without the embedding of a tied model."""
+        return {name: array for name, array in self._asdict().items() if name != "embedding" or not self.tied}
+
+    @property
+    def tied(self) -> bool:
+        return self.embedding is self.output
 
 
 def panel_shape(shape: Shape, array: str) -> tuple[int, ...]:
@@ -68,15 +75,20 @@ def panel_shape(shape: Shape, array: str) -> tuple[int, ...]:
 
 def empty_weights(shape: Shape, tables: dict[str, np.ndarray]) -> Weights:
     """Allocate zeros for the layers, and take the given tables."""
-    return Weights(**{array: zeros(*panel_shape(shape, array)) for array in DENSE}, **tables)
+    return _weights({array: zeros(*panel_shape(shape, array)) for array in DENSE} | tables)
+
+
+def _weights(arrays_: dict[str, np.ndarray]) -> Weights:
+    """Make weights of distinct arrays: without an embedding, the output table stands in for it."""
+    return Weights(**{"embedding": arrays_["output"]} | arrays_)
 
 
 def zeros_like(weights: Weights, tables: bool = True) -> Weights:
     """Allocate zeros of the same shapes; without tables, these are a single value."""
-    return Weights(
-        **{
+    return _weights(
+        {
             name: zeros(*array.shape) if tables or name in DENSE else zeros(1, 1)
-            for name, array in weights._asdict().items()
+            for name, array in weights.distinct().items()
         }
     )
 
@@ -100,7 +112,7 @@ class OptimizerState(NamedTuple):
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: np.ndarray  # int32 (2, V): of the rows of `embedding` and `output`; (2, 1) except for Adam
+    last_update_step: np.ndarray  # int32 (tables, V): of the rows of each table; (tables, 1) except for Adam
 
 
 def optimizer_state(weights: Weights, shape: Shape, optimizer: str) -> OptimizerState:
@@ -254,11 +266,8 @@ def backward_buffers(shape: Shape, batch: int, steps: int, owned: ThreadPartitio
     )
 
 
-def sparse_gradients(
-    words: int, width: int, source: np.ndarray, part: np.ndarray, parts: int, threads: int
-) -> SparseGradients:
-    """Allocate gradients of a table with `words` rows. source, part: of each occurrence of a word in a minibatch."""
-    occurrences = len(source)
+def sparse_gradients(words: int, width: int, occurrences: int, parts: int, threads: int) -> SparseGradients:
+    """Allocate gradients of a table with `words` rows. occurrences: of words in the largest minibatch."""
     most = min(words, occurrences)
     return SparseGradients(
         np.full(words, -1, np.int32),
@@ -267,16 +276,22 @@ def sparse_gradients(
         np.empty((threads, most * parts), np.int32),
         np.empty((threads, occurrences), np.int32),
         zeros(threads, most, width),
-        source.astype(np.int32),
+        np.zeros(occurrences, np.int32),
         np.ones(occurrences, np.float32),
-        part.astype(np.uint8),
+        np.zeros(occurrences, np.uint8),
     )
 
 
-def embedding_gradients(shape: Shape, parts: np.ndarray, steps: int, threads: int) -> SparseGradients:
-    """Allocate gradients of the embedding: each input is an occurrence, with a row of d_x. parts: see `batch_parts`."""
-    part = np.tile(part_of_rows(parts), steps)
-    return sparse_gradients(shape.words, padded(shape.embedding), np.arange(len(part)), part, len(parts) - 1, threads)
+def embedding_gradients(shape: Shape, part_of_input: np.ndarray, parts: int, threads: int) -> SparseGradients:
+    """Allocate gradients of the embedding: each input is an occurrence, whose source is its row of d_x.
+
+    part_of_input: uint8 (N,); see `batch_parts`.
+    """
+    inputs = len(part_of_input)
+    gradients = sparse_gradients(shape.words, padded(shape.embedding), inputs, parts, threads)
+    gradients.source[:] = np.arange(inputs)
+    gradients.part[:] = part_of_input
+    return gradients
 
 
 def normalizer_buffers(shape: Shape, rows: int, threads: int) -> NormalizerBuffers:

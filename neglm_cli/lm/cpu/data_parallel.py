@@ -1,7 +1,8 @@
 """Data-parallel training: every rank computes gradients of some rows of the batch, and all apply their sum.
 
 The output table's gradients are reduced while the backward pass runs; those of the layers and of the embedding follow
-in one allreduce. Parameters are never sent: they start the same on all ranks and get the same updates.
+in one allreduce. The table of a tied model, unless its gradient is dense, follows the backward pass, too. Parameters
+are never sent: they start the same on all ranks and get the same updates.
 """
 
 from typing import TYPE_CHECKING
@@ -37,21 +38,28 @@ class DataParallel:
         ranks, training, run = self._ranks, self._training, self._training.team.results
         losses = run(training.forward_and_loss, batch, config)
         loss = np.array([sum(loss for loss, _ in losses)])
-        output = ranks.submit(self._reduce_output, global_batch, config)
-        run(training.backward, batch, config)
-        inputs = np.unique(global_batch.inputs).astype(np.int32)
-        columns = self._columns["embedding"]
-        end = self._layers + len(inputs) * columns
-        input_gradients = self._flat[self._layers : end].reshape(len(inputs), columns)
-        scatter_rows(inputs, _by_thread(training.embedding_gradients), input_gradients)
-        rest = ranks.submit(self._reduce_rest, end, loss)
-        outputs, output_gradients = output.result()
-        rest.result()
-        norms = run(
-            training.apply_reduced_gradients, config, (inputs, self._padded("embedding", input_gradients)),
-            (outputs, output_gradients),
-        )  # fmt: skip
+        if training.shape.tied and not training.tied_to_dense:
+            run(training.backward, batch, config)
+            output = ranks.submit(self._reduce_output, global_batch, config)
+            ranks.submit(self._reduce_rest, self._layers, loss).result()
+            reduced = {"output": output.result()}
+        else:
+            output = ranks.submit(self._reduce_output, global_batch, config)
+            run(training.backward, batch, config)
+            inputs = self._reduce_inputs(global_batch, loss)
+            reduced = {"output": output.result()} | {training.shape.input_vectors: inputs}
+        norms = run(training.apply_reduced_gradients, config, reduced)
         return StepResult(float(loss[0]), global_batch.inputs.size, norms[0])
+
+    def _reduce_inputs(self, global_batch: Minibatch, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Reduce the rows of inputs with the dense gradients and the loss. Return these rows and their gradients."""
+        table = self._training.shape.input_vectors
+        inputs, columns = np.unique(global_batch.inputs).astype(np.int32), self._columns[table]
+        end = self._layers + len(inputs) * columns
+        gradients = self._flat[self._layers : end].reshape(len(inputs), columns)
+        scatter_rows(inputs, _by_thread(self._training.sparse[table]), gradients)
+        self._ranks.submit(self._reduce_rest, end, loss).result()
+        return inputs, self._padded(table, gradients)
 
     def _reduce_rest(self, end: int, loss: np.ndarray) -> None:
         self._ranks.allreduce(loss)
@@ -66,7 +74,8 @@ class DataParallel:
         parts = _by_thread(loss.gradients)
         noise = loss.noise_words(config)
         if noise is not None:  # the text and the noise words are known to all ranks
-            words = np.unique(np.concatenate([noise.reshape(-1), global_batch.targets.reshape(-1)]))
+            text = [global_batch.targets, *([global_batch.inputs] if self._training.shape.tied else [])]
+            words = np.unique(np.concatenate([noise.reshape(-1), *(words.reshape(-1) for words in text)]))
         else:
             words = union_of_rows(ranks, np.concatenate([rows for rows, _ in parts]))
         rows = np.empty((len(words), self._columns["output"]), np.float32)

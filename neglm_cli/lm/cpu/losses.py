@@ -1,7 +1,8 @@
-"""The losses, with a common interface: `sample` noise words for a minibatch, then `compute` loss and gradients.
+"""The losses, with a common interface: `sample` noise words for a minibatch, `compute` the loss, `gather` gradients.
 
 A loss writes the gradient of y to d_y. Gradients of the output table are sparse (`gradients`, see `tables`) or, for the
-softmax, dense.
+softmax, dense. In a tied model the inputs of a minibatch are occurrences of the output table, too: their gradients, the
+rows of d_x, are copied to `d_inputs` before `gather`.
 """
 
 from typing import Any, Protocol
@@ -16,15 +17,20 @@ from neglm_cli.lm.cpu.sampled import (
     OutputLayer,
     SharedNoise,
     draw_shared_noise,
-    draw_token_noise,
     gradients_of_shared_noise,
     list_shared_occurrences,
+    list_token_occurrences,
     shared_loss_of_rows,
     token_loss_of_rows,
 )
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW, SoftmaxBuffers, softmax_loss
 from neglm_cli.lm.cpu.step import sum_of_output_squares
-from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
+from neglm_cli.lm.cpu.tables import (
+    SparseGradients,
+    gather_gradients,
+    group_occurrences,
+    list_inputs,
+)
 from neglm_cli.lm.cpu.threads import Worker, synchronize
 from neglm_cli.lm.parameters import Shape, padded
 from neglm_cli.lm.setup import MAX_SCORES
@@ -36,6 +42,7 @@ class Loss(Protocol):
 
     y: np.ndarray  # (N, ·): output of the forward pass
     gradients: SparseGradients  # of the output table; no rows for the softmax
+    d_inputs: np.ndarray | None  # (N, ·): gradients of the inputs of a tied model, else None
     scratch: int  # values per thread
 
     @property
@@ -50,9 +57,12 @@ class Loss(Protocol):
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
-    ) -> tuple[float, float]:  # fmt: skip
-        """Compute loss and gradients. Return the thread's parts of the loss and of the sum of squares of the output
-        table's gradients."""
+    ) -> float:  # fmt: skip
+        """Compute the loss and the gradient of y. Return the thread's part of the loss."""
+        ...
+
+    def gather(self, reduction: Reduction, worker: Worker) -> float:
+        """Compute the gradients of the output table. Return the thread's part of their sum of squares."""
         ...
 
     def buffers(self) -> tuple[Any, ...]:
@@ -72,7 +82,7 @@ def make_loss(shape: Shape, settings: Settings, parts: np.ndarray, noise: np.nda
     """Create the loss for some rows of a batch. noise: the alias table; offsets: float32 (V,), added to training
     scores."""
     if not settings.sampled:
-        return SoftmaxLoss(shape, settings, offsets)
+        return SoftmaxLoss(shape, settings, parts, offsets)
     kind = SharedLoss if settings.shared_noise else TokenLoss
     return kind(shape, settings, parts, noise, offsets)
 
@@ -89,34 +99,44 @@ class TokenLoss:
         self, shape: Shape, settings: Settings, parts: np.ndarray, noise: np.ndarray, offsets: np.ndarray
     ) -> None:
         rows, width = settings.batch * settings.bptt, padded(shape.hidden + 1)
-        self._noise, self._offsets = noise, offsets
-        self._words = np.zeros((rows, settings.k + 1), np.int32)
-        self.y = arrays.zeros(rows, width)
-        self._parts = len(parts) - 1
-        part = np.tile(part_of_rows(parts), settings.bptt)
-        of_row = np.repeat(np.arange(rows), settings.k + 1)
-        self.gradients = arrays.sparse_gradients(
-            shape.words, width, of_row, part[of_row], self._parts, settings.threads
-        )  # fmt: skip
+        inputs = rows if shape.tied else 0
+        self._noise, self._offsets, self._k = noise, offsets, settings.k
+        self._words = np.zeros(rows * (settings.k + 1) + inputs, np.int32)
+        self._source = arrays.zeros(rows + inputs, width)
+        self.y = self._source[:rows]
+        self.d_inputs = self._source[rows:] if shape.tied else None
+        self._parts, self._part_of_row = len(parts) - 1, np.tile(part_of_rows(parts), settings.bptt)
+        self.gradients = arrays.sparse_gradients(shape.words, width, len(self._words), self._parts, settings.threads)
         self.scratch = 0
 
+    def _token_words(self, config: StepConfig) -> np.ndarray:
+        """The noise words of each row, then its target: (N, K + 1)."""
+        rows = config.batch * config.steps
+        return self._words[: rows * (self._k + 1)].reshape(rows, self._k + 1)
+
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
-        words = self._words[: config.batch * config.steps]
-        draw_token_noise(self._noise, batch, words, worker)
-        group_occurrences(words.reshape(-1), self.gradients, self._parts, worker)
+        words, inputs = self._token_words(config), 0
+        if self.d_inputs is not None:
+            inputs = len(batch.ids)
+            list_inputs(
+                batch.ids, words.size, len(self.y), self._part_of_row, self._words, self.gradients, worker
+            )  # fmt: skip
+        list_token_occurrences(self._noise, batch, words, self.gradients, self._part_of_row, worker)
+        group_occurrences(self._words[: words.size + inputs], self.gradients, self._parts, worker)
 
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
-    ) -> tuple[float, float]:  # fmt: skip
-        words, gradients = self._words[: config.batch * config.steps], self.gradients
-        loss = token_loss_of_rows(
-            OutputLayer(self.y, table, self._offsets), d_y, words, gradients.factors, config.loss_scale, worker
-        )
-        return loss, gather_gradients(gradients, self.y, reduction, worker.thread)
+    ) -> float:  # fmt: skip
+        words = self._token_words(config)
+        layer, factors = OutputLayer(self.y, table, self._offsets), self.gradients.factors[: words.size]
+        return token_loss_of_rows(layer, d_y, words, factors, config.loss_scale, worker)
+
+    def gather(self, reduction: Reduction, worker: Worker) -> float:
+        return gather_gradients(self.gradients, self._source, reduction, worker.thread)
 
     def buffers(self) -> tuple[Any, ...]:
-        return self._noise, self._offsets, self._words, self.y
+        return self._noise, self._offsets, self._words, self._source
 
     def table_gradients(self) -> tuple[Any, ...]:
         return (self.gradients,)
@@ -145,17 +165,16 @@ class SharedLoss:
         groups, panels = rows // self._group_rows, -(-k // PANEL)
         self._noise, self._offsets, self._k = noise, offsets, k
         self._parts = len(parts) - 1
-        occurrences = self._parts * groups * k + rows
-        self._words = np.zeros(occurrences, np.int32)
-        self._source = arrays.zeros(rows + self._parts * groups * k, width)
+        noise_words, inputs = self._parts * groups * k, rows if shape.tied else 0
+        self._words = np.zeros(noise_words + rows + inputs, np.int32)
+        self._source = arrays.zeros(rows + noise_words + inputs, width)
         self.y = self._source[:rows]
+        self.d_inputs = self._source[rows + noise_words :] if shape.tied else None
         self._rows = arrays.zeros(max(groups * k, 1), width)
         self._packed = arrays.zeros(max(groups, 1) * panels, width, PANEL)
         self._scores = arrays.zeros(rows, panels * PANEL)
         self._part_of_row = np.tile(part_of_rows(parts), settings.bptt)
-        self.gradients = arrays.sparse_gradients(
-            shape.words, width, np.zeros(occurrences), np.zeros(occurrences), self._parts, settings.threads
-        )
+        self.gradients = arrays.sparse_gradients(shape.words, width, len(self._words), self._parts, settings.threads)
         self.scratch = PANEL * k
 
     def _shared(self, config: StepConfig) -> SharedNoise:
@@ -169,23 +188,30 @@ class SharedLoss:
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
         rows, noise = config.batch * config.steps, self._shared(config)
-        occurrences = self._words[: self._parts * noise.words.size + rows]
+        occurrences, inputs = self._parts * noise.words.size + rows, 0
+        if self.d_inputs is not None:
+            inputs, first = len(batch.ids), len(self._source) - len(self.d_inputs)
+            list_inputs(batch.ids, occurrences, first, self._part_of_row, self._words, self.gradients, worker)
         if worker.thread == 0:
             draw_shared_noise(self._noise, batch, noise.words)
-            list_shared_occurrences(batch.targets[:rows], occurrences, self.gradients, self._part_of_row, self._parts)
+            words = self._words[:occurrences]
+            list_shared_occurrences(batch.targets[:rows], words, self.gradients, self._part_of_row, self._parts)
         synchronize(worker)
-        group_occurrences(occurrences, self.gradients, self._parts, worker)
+        group_occurrences(self._words[: occurrences + inputs], self.gradients, self._parts, worker)
 
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
-    ) -> tuple[float, float]:  # fmt: skip
+    ) -> float:  # fmt: skip
         rows, noise = config.batch * config.steps, self._shared(config)
         layer = OutputLayer(self.y, table, self._offsets)
         factors = self.gradients.factors[self._parts * noise.words.size :]
-        loss = shared_loss_of_rows(layer, d_y, noise, batch.targets[:rows], factors, config.loss_scale, worker)
+        loss: float = shared_loss_of_rows(layer, d_y, noise, batch.targets[:rows], factors, config.loss_scale, worker)
         gradients_of_shared_noise(self.y, noise, rows, reduction, worker)
-        return loss, gather_gradients(self.gradients, self._source, reduction, worker.thread)
+        return loss
+
+    def gather(self, reduction: Reduction, worker: Worker) -> float:
+        return gather_gradients(self.gradients, self._source, reduction, worker.thread)
 
     def buffers(self) -> tuple[Any, ...]:
         return self._noise, self._offsets, self._words, self._source, self._rows, self._packed, self._scores
@@ -203,11 +229,14 @@ class SharedLoss:
 class SoftmaxLoss:
     """The full softmax, computed for as many rows at a time as there is memory for scores."""
 
-    def __init__(self, shape: Shape, settings: Settings, offsets: np.ndarray) -> None:
+    def __init__(self, shape: Shape, settings: Settings, parts: np.ndarray, offsets: np.ndarray) -> None:
         rows, width, threads = settings.batch * settings.bptt, padded(shape.hidden + 1), settings.threads
         blocks, chunk_rows = -(-shape.words // BLOCK), min(rows, max(1, MAX_SCORES // shape.words))
         self.y = arrays.zeros(rows, width)
-        self.gradients = arrays.sparse_gradients(shape.words, width, np.zeros(1), np.zeros(1), 1, threads)
+        self.d_inputs = arrays.zeros(rows, width) if shape.tied else None
+        self._parts, self._part_of_row = len(parts) - 1, np.tile(part_of_rows(parts), settings.bptt)
+        self._words = np.zeros(rows if shape.tied else 1, np.int32)
+        self.gradients = arrays.sparse_gradients(shape.words, width, len(self._words), self._parts, threads)
         self.dense_gradients = arrays.zeros(shape.words, width)
         self._offsets = offsets
         self._buffers = SoftmaxBuffers(
@@ -219,21 +248,31 @@ class SoftmaxLoss:
         self.scratch = PANEL * BLOCK
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
-        """Do nothing: there are no noise words."""
+        """Find the rows of inputs: there are no noise words."""
+        if self.d_inputs is not None:
+            list_inputs(batch.ids, 0, 0, self._part_of_row, self._words, self.gradients, worker)
+            synchronize(worker)
+            group_occurrences(self._words[: len(batch.ids)], self.gradients, self._parts, worker)
 
     def compute(
         self, table: np.ndarray, d_y: np.ndarray, batch: BatchArrays, config: StepConfig, reduction: Reduction,
         worker: Worker,
-    ) -> tuple[float, float]:  # fmt: skip
+    ) -> float:  # fmt: skip
         layer = OutputLayer(self.y, table, self._offsets)
         targets = batch.targets[: config.batch * config.steps]
-        loss = softmax_loss(
+        return softmax_loss(
             layer, d_y, self.dense_gradients, targets, self._buffers, config.loss_scale, reduction, worker
         )  # fmt: skip
-        return loss, sum_of_output_squares(self.dense_gradients, worker)
+
+    def gather(self, reduction: Reduction, worker: Worker) -> float:
+        """Gather the rows of a tied model's inputs, which are added to the dense gradients later."""
+        if self.d_inputs is not None:
+            gather_gradients(self.gradients, self.d_inputs, reduction, worker.thread)
+            return 0.0
+        return sum_of_output_squares(self.dense_gradients, worker)
 
     def buffers(self) -> tuple[Any, ...]:
-        return self._offsets, self.y, self._buffers
+        return self._offsets, self.y, self._words, *(() if self.d_inputs is None else (self.d_inputs,)), self._buffers
 
     def table_gradients(self) -> tuple[Any, ...]:
         return self.gradients, self.dense_gradients

@@ -179,13 +179,19 @@ def shared_gradients(y, noise, rows, reduction, first, last):
 
 
 @kernel
-def draw_token_noise(alias_table, batch, words, worker):
-    """Write K noise words of row n, then its target, to words[n]."""
+def list_token_occurrences(alias_table, batch, words, gradients, part_of_row, worker):
+    """Write K noise words of row n, then its target, to words[n], as occurrences whose source is y_n.
+
+    part_of_row: uint8 (rows of y,).
+    """
     first, last = rows_of(words.shape[0], worker)
     k = words.shape[1] - 1
     draw_noise(alias_table, batch.noise_key, batch.noise_positions, words[:, :k], first, last)
     for row in range(first, last):
         words[row, k] = batch.targets[row]
+        for at in range(row * (k + 1), (row + 1) * (k + 1)):
+            gradients.source[at] = row
+            gradients.part[at] = part_of_row[row]
     barrier_wait(worker)
 
 

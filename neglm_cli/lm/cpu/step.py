@@ -36,7 +36,7 @@ def forward(weights, activations, batch, config, worker):
     layers, units = x.shape[0], weights.w_hh.shape[2]
     first, last = rows_of(config.batch * config.steps, worker)
     _reset_states(activations, batch.state_mask, config.batch, worker)
-    lookup(weights.embedding, batch.ids, x[0], first, last)
+    lookup(weights.embedding, batch.ids, x[0], config.embedding, first, last)
     if config.dropout_threshold:
         dropout(x[0], x[0], config.embedding, _masks(batch, config, 0), first, last)
     barrier_wait(worker)

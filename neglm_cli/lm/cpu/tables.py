@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import inlined, kernel, outlined
 from neglm_cli.lm.cpu.functions import ONE, add_row, sum_of_squares
+from neglm_cli.lm.cpu.threads import rows_of
 from neglm_cli.lm.scalar import dropout_scale
 from neglm_cli.objective.random import draw
 
@@ -48,10 +50,10 @@ def _owner(word, threads):
 
 
 @outlined
-def lookup(table, ids, x, first, last):
-    """Copy rows of a table: x[row] = table[ids[row]] for rows `first` to `last`."""
+def lookup(table, ids, x, width, first, last):
+    """Copy the first `width` columns of rows of a table: x[row] = table[ids[row]] for rows `first` to `last`."""
     for row in range(first, last):
-        for column in range(table.shape[1]):
+        for column in range(width):
             x[row, column] = table[ids[row], column]
 
 
@@ -80,6 +82,21 @@ def dropout(source, target, units, masks, first, last):
         for unit in range(units // 4 * 4, units):
             target[row, unit] = source[row, unit] * (scale if (bits & SIXTEEN_BITS) >= threshold else np.float32(0))
             bits >>= SIXTEEN
+
+
+@kernel
+def list_inputs(ids, at, first_source, part_of_row, words, sparse, worker):
+    """List the inputs of a minibatch as occurrences, from number `at` on, with the rows of d_x as sources.
+
+    ids: int32 (N,); first_source: the source row of the first; part_of_row: uint8 (N,); words: int32 (occurrences,).
+    Each thread lists its rows.
+    """
+    first, last = rows_of(ids.size, worker)
+    for row in range(first, last):
+        words[at + row] = ids[row]
+        sparse.source[at + row] = first_source + row
+        sparse.factors[at + row] = 1
+        sparse.part[at + row] = part_of_row[row]
 
 
 @kernel
@@ -152,6 +169,24 @@ def gather_gradients(sparse, source, reduction, thread):
         first = ends[end + parts - 1]
         squares += sum_of_squares(values, slot)
     return squares
+
+
+@kernel
+def copy_rows(source, target, width, worker):
+    """Copy the thread's rows, their first `width` columns, and wait for the other threads."""
+    first, last = rows_of(source.shape[0], worker)
+    for row in range(first, last):
+        for column in range(width):
+            target[row, column] = source[row, column]
+    barrier_wait(worker)
+
+
+@kernel
+def add_to_dense(rows, gradients, dense, worker):
+    """Add the gradients of the thread's rows to a dense gradient, (V, width), and wait for the other threads."""
+    for i in range(rows.size):
+        add_row(ONE, gradients, i, dense, rows[i], dense.shape[1])
+    barrier_wait(worker)
 
 
 @outlined

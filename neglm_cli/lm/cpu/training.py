@@ -7,7 +7,7 @@ import numpy as np
 
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, ThreadPartition, Weights
-from neglm_cli.lm.cpu.batch_parts import batch_parts
+from neglm_cli.lm.cpu.batch_parts import batch_parts, part_of_rows
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.losses import make_loss
 from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
@@ -23,12 +23,11 @@ from neglm_cli.lm.cpu.step import (
     update_layers,
     update_output,
 )
-from neglm_cli.lm.cpu.tables import SparseGradients, gather_gradients, group_occurrences
+from neglm_cli.lm.cpu.tables import SparseGradients, add_to_dense, copy_rows, gather_gradients, group_occurrences
 from neglm_cli.lm.cpu.threads import Team, Worker, synchronize
 from neglm_cli.lm.parameters import padded
 from neglm_cli.lm.setup import LOG_Z_ROWS, DeviceSetup
 
-EMBEDDING, OUTPUT = range(2)  # the tables
 Rows = tuple[np.ndarray, np.ndarray]  # of a table: int32 (rows,), and their gradients
 
 
@@ -40,22 +39,26 @@ class Training:
         threads, batch, steps = settings.threads, settings.batch, settings.bptt
         parts = batch_parts(setup.settings.batch, ranks.rank, ranks.size)
         self.shape, self.team, self.weights = shape, team, weights
-        embedding_rows = setup.settings.batch * steps if ranks.size > 1 else 0
-        self.gradients, self.flat_gradients = arrays.dense_gradients(weights, embedding_rows * shape.embedding)
         self.loss = make_loss(shape, settings, parts, setup.alias_table(), setup.train_offsets())
+        self.tied_to_dense = shape.tied and self.loss.dense_gradients is not None
+        inputs = setup.settings.batch * steps if ranks.size > 1 and (self.tied_to_dense or not shape.tied) else 0
+        self.gradients, self.flat_gradients = arrays.dense_gradients(weights, inputs * shape.width(shape.input_vectors))
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
         self.buffers = arrays.backward_buffers(shape, batch, steps, owned)
-        self.embedding_gradients = arrays.embedding_gradients(shape, parts, steps, threads)
+        self.sparse = {"output": self.loss.gradients}  # by table
+        if not shape.tied:
+            part_of_input = np.tile(part_of_rows(parts), steps)
+            self.sparse["embedding"] = arrays.embedding_gradients(shape, part_of_input, len(parts) - 1, threads)
         scratch = PANEL * max(*shape.inputs, shape.hidden)
         scratch = max(scratch, self.loss.scratch, padded(shape.embedding), padded(shape.hidden + 1))
         self.reductions = [Reduction(parts, arrays.zeros(2, scratch)) for _ in range(threads)]
         exp_avg, exp_avg_sq = self.state.exp_avg, self.state.exp_avg_sq
-        self._moments = (
-            Moments(weights.embedding, exp_avg.embedding, exp_avg_sq.embedding),
-            Moments(weights.output, exp_avg.output, exp_avg_sq.output),
-        )
+        self._moments = {
+            table: Moments(*(getattr(arrays_, table) for arrays_ in (weights, exp_avg, exp_avg_sq)))
+            for table in shape.tables
+        }
         self._exact = settings.exact_adam
         rows = min(LOG_Z_ROWS, batch)
         self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
@@ -68,85 +71,106 @@ class Training:
         """
         loss, output_squares = self.forward_and_loss(batch, config, worker)
         squares = output_squares + self.backward(batch, config, worker)
+        rows = {table: _of_thread(self.sparse[table], worker) for table in self.shape.tables}
+        if self.tied_to_dense:
+            rows = self._add_to_dense(rows["output"], worker)
+            squares += sum_of_output_squares(self.loss.dense_gradients, worker)
         norm = gradient_norm(squares, self.buffers.squares, worker)
-        self.optimizer_step(
-            config, norm, _of_thread(self.embedding_gradients, worker), _of_thread(self.loss.gradients, worker), worker
-        )
+        self.optimizer_step(config, norm, rows, worker)
         return loss, norm
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
-        """Return the thread's parts of the loss and of the sum of squares of the output table's gradients."""
-        group_occurrences(batch.ids, self.embedding_gradients, self._parts(worker), worker)
+        """Return the thread's parts of the loss and of the sum of squares of the output table's gradients, which a tied
+        model does not have yet."""
+        if not self.shape.tied:
+            group_occurrences(batch.ids, self.sparse["embedding"], self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
         if self._exact:
-            self._flush(EMBEDDING, _of_thread(self.embedding_gradients, worker)[0], config)
-            self._flush(OUTPUT, _of_thread(self.loss.gradients, worker)[0], config)
+            for table in self.shape.tables:
+                self._flush(table, _of_thread(self.sparse[table], worker)[0], config)
             synchronize(worker)
         forward(self.weights, self.activations, batch, config, worker)
-        return self.loss.compute(
-            self.weights.output, self.buffers.d_y, batch, config, self.reductions[worker.thread], worker
-        )
+        reduction = self.reductions[worker.thread]
+        loss = self.loss.compute(self.weights.output, self.buffers.d_y, batch, config, reduction, worker)
+        return loss, 0.0 if self.shape.tied else self.loss.gather(reduction, worker)
 
     def backward(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> float:
         """Compute all other gradients. Return the thread's part of their sum of squares."""
         reduction = self.reductions[worker.thread]
-        squares = backward(
+        squares: float = backward(
             self.transposed, self.gradients, self.activations, self.buffers, batch, config, reduction, worker
         )
-        return squares + gather_gradients(self.embedding_gradients, self.buffers.d_x[0], reduction, worker.thread)
+        d_x = self.buffers.d_x[0]
+        if self.loss.d_inputs is None:
+            return squares + gather_gradients(self.sparse["embedding"], d_x, reduction, worker.thread)
+        copy_rows(d_x, self.loss.d_inputs, config.embedding, worker)
+        return squares + self.loss.gather(reduction, worker)
 
-    def optimizer_step(self, config: StepConfig, norm: float, inputs: Rows, outputs: Rows, worker: Worker) -> None:
-        """Update the parameters that the thread owns, and carry the states to the next minibatch."""
+    def optimizer_step(self, config: StepConfig, norm: float, rows: dict[str, Rows], worker: Worker) -> None:
+        """Update the parameters that the thread owns, and carry the states to the next minibatch. rows: of each table,
+        with their gradients."""
         if math.isfinite(norm):
             update_layers(self.weights, self.gradients, self.state, self.transposed, config, norm, worker)
-            for table, (rows, gradients) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
-                update_rows(self._moments[table], rows, gradients, self.state.last_update_step[table], config, norm)
+            for table, (touched, gradients) in rows.items():
+                steps = self._last_update_step(table)
+                update_rows(self._moments[table], touched, gradients, steps, config, norm)
             if self.loss.dense_gradients is not None:
-                update_output(self._moments[OUTPUT], self.loss.dense_gradients, config, norm, worker)
+                update_output(self._moments["output"], self.loss.dense_gradients, config, norm, worker)
             carry_states(self.activations, config.batch * config.steps, config.batch, worker)
 
-    def apply_reduced_gradients(self, config: StepConfig, inputs: Rows, outputs: Rows, worker: Worker) -> float:
-        """Update with the gradients of all ranks. Return their norm. inputs, outputs: table rows touched by any
-        rank."""
-        inputs, outputs = _share_of(inputs, worker), _share_of(outputs, worker)
+    def apply_reduced_gradients(self, config: StepConfig, reduced: dict[str, Rows], worker: Worker) -> float:
+        """Update with the gradients of all ranks. Return their norm. reduced: rows of each table that any rank has
+        touched, with their gradients."""
+        rows = {table: _share_of(reduced[table], worker) for table in self.shape.tables}
+        if self.tied_to_dense:
+            rows = self._add_to_dense(rows["output"], worker)
         squares = sum_of_layer_squares(self.gradients, worker)
-        for _, gradients in (inputs, outputs):
+        for _, gradients in rows.values():
             squares = sum_of_row_squares(squares, gradients)
         if self.loss.dense_gradients is not None:
             squares += sum_of_output_squares(self.loss.dense_gradients, worker)
-        norm = gradient_norm(squares, self.buffers.squares, worker)
+        norm: float = gradient_norm(squares, self.buffers.squares, worker)
         if self._exact and math.isfinite(norm):
-            for table, (rows, _) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
-                self._flush(table, rows, config)  # rows that this rank did not touch
-        self.optimizer_step(config, norm, inputs, outputs, worker)
+            for table, (touched, _) in rows.items():
+                self._flush(table, touched, config)  # rows that this rank did not touch
+        self.optimizer_step(config, norm, rows, worker)
         return norm
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
         if self._exact:
             all_rows = np.arange(self.shape.words, dtype=np.int32)
-            for table in (EMBEDDING, OUTPUT):
-                flush_lazy_updates(self._moments[table], self.state.last_update_step[table], all_rows, step + 1, rate)
+            for table in self.shape.tables:
+                flush_lazy_updates(self._moments[table], self._last_update_step(table), all_rows, step + 1, rate)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of all arrays, by purpose."""
         purposes: dict[str, tuple[Any, ...]] = {
             "parameters": (self.weights,),
             "optimizer": (self.state,),
-            "gradients": (self.gradients, self.embedding_gradients, *self.loss.table_gradients()),
+            "gradients": (self.gradients, *self.sparse.values(), *self.loss.table_gradients()),
             "minibatch": (
                 self.activations, self.buffers, self.transposed, *self.loss.buffers(), *self.reductions, self.log_z_y,
                 self.log_z_buffers,
             ),
         }  # fmt: skip
-        return {purpose: _bytes(arrays_) for purpose, arrays_ in purposes.items()}
+        return {purpose: sum(_sizes(arrays_).values()) for purpose, arrays_ in purposes.items()}
 
     def transpose(self) -> None:
         """Update the transposed copies of the weights."""
         self.team.results(transpose_layers, self.weights, self.transposed)
 
-    def _flush(self, table: int, rows: np.ndarray, config: StepConfig) -> None:
-        flush_lazy_updates(self._moments[table], self.state.last_update_step[table], rows, config.step, config.rate)
+    def _add_to_dense(self, rows: Rows, worker: Worker) -> dict[str, Rows]:
+        """Add rows to the softmax's dense gradients. Return the rows of tables that are left: none."""
+        add_to_dense(*rows, self.loss.dense_gradients, worker)
+        return {}
+
+    def _flush(self, table: str, rows: np.ndarray, config: StepConfig) -> None:
+        flush_lazy_updates(self._moments[table], self._last_update_step(table), rows, config.step, config.rate)
+
+    def _last_update_step(self, table: str) -> np.ndarray:
+        steps: np.ndarray = self.state.last_update_step[self.shape.tables.index(table)]
+        return steps
 
     def _parts(self, worker: Worker) -> int:
         return len(self.reductions[worker.thread].parts) - 1
@@ -165,6 +189,8 @@ def _share_of(rows: Rows, worker: Worker) -> Rows:
     return rows[0][share], rows[1][share]
 
 
-def _bytes(arrays_: Any) -> int:
-    """Return the bytes of an array, or of all arrays in a tuple."""
-    return arrays_.nbytes if isinstance(arrays_, np.ndarray) else sum(map(_bytes, arrays_))
+def _sizes(arrays_: Any) -> dict[int, int]:
+    """Return the bytes of an array, or of the distinct arrays in a tuple, by identity."""
+    if isinstance(arrays_, np.ndarray):
+        return {id(arrays_): arrays_.nbytes}
+    return {identity: size for each in arrays_ for identity, size in _sizes(each).items()}

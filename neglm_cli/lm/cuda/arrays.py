@@ -18,7 +18,7 @@ LAYER_ORDER = ("w_ih", "bias", "w_hh")  # rows of a layer's view
 class Weights(NamedTuple):
     """Parameters, their gradients, or their optimizer state."""
 
-    table: Array  # (2V, W): the embedding, then the output table
+    table: Array  # (2V, W): the embedding, then the output table; (V, W) in a tied model, for both
     layers: Array  # (·,): of all layers
     views: list[Array]  # of each layer: (D + 1 + H, 4H)
 
@@ -30,6 +30,16 @@ class Weights(NamedTuple):
 def table_width(shape: Shape) -> int:
     """Return W, the length of a row: the same for both tables, which are one array."""
     return max(padded(shape.width(table)) for table in shape.tables)
+
+
+def table_rows(shape: Shape) -> int:
+    """Return the number of rows of all tables."""
+    return len(shape.tables) * shape.words
+
+
+def first_output(shape: Shape) -> int:
+    """Return the first row of the output table: V, or 0 in a tied model."""
+    return shape.tables.index("output") * shape.words
 
 
 def layer_rows(shape: Shape, parameter: ParameterSpec) -> slice:
@@ -53,7 +63,7 @@ def zero_weights(gpu: Gpu, shape: Shape, tables: bool = True) -> Weights:
     for height in heights:
         views.append(flat[start : start + height * width].reshape(height, width))
         start += height * width
-    return Weights(gpu.zeros((len(shape.tables) * shape.words if tables else 1, table_width(shape))), flat, views)
+    return Weights(gpu.zeros((table_rows(shape) if tables else 1, table_width(shape))), flat, views)
 
 
 class OptimizerState(NamedTuple):
@@ -61,7 +71,7 @@ class OptimizerState(NamedTuple):
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: Array  # int32 (2V,): of the rows of the table; (1,) except for Adam
+    last_update_step: Array  # int32: of the rows of the table; (1,) except for Adam
 
 
 def zero_state(gpu: Gpu, shape: Shape, optimizer: str) -> OptimizerState:
@@ -71,7 +81,7 @@ def zero_state(gpu: Gpu, shape: Shape, optimizer: str) -> OptimizerState:
     return OptimizerState(
         zero_weights(gpu, shape, tables="exp_avg" in kept),
         zero_weights(gpu, shape, tables="exp_avg_sq" in kept),
-        gpu.zeros(len(shape.tables) * shape.words if spec.row_steps else 1, np.int32),
+        gpu.zeros(table_rows(shape) if spec.row_steps else 1, np.int32),
     )
 
 

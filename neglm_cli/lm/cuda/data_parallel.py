@@ -5,7 +5,7 @@ Gradients are reduced when all of them are computed: in GPU memory if the MPI li
 
 import numpy as np
 
-from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, table_width
+from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, first_output, table_width
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.tables import ROWS, lookup
 from neglm_cli.lm.device import Minibatch
@@ -20,8 +20,9 @@ class DataParallel:
 
     def __init__(self, ranks: Ranks, gpu: Gpu, most_rows: int, shape: Shape, settings: Settings) -> None:
         """most_rows: rows of the table that a minibatch touches on all ranks."""
-        self._ranks, self._gpu, self._words = ranks, gpu, shape.words
+        self._ranks, self._gpu, self._settings, self._first_output = ranks, gpu, settings, first_output(shape)
         self._token_noise = settings.sampled and not settings.shared_noise
+        self._dense = not settings.sampled and shape.tied  # no rows: all gradients of the table are dense
         self._slots = BatchArrays(gpu.zeros(most_rows, np.uint64), gpu.zeros(1, np.uint64))
         self._reduced = SparseGradients(
             gpu.zeros(most_rows, np.int32), gpu.zeros(2, np.int32), gpu.zeros((most_rows, table_width(shape)))
@@ -33,14 +34,18 @@ class DataParallel:
         The last row of local.values is zero. Unless each row of the batch has noise words of its own, every rank knows
         the rows that the others have touched.
         """
+        for array in dense:
+            self._sum(array)
+        if self._dense:
+            return local
         gpu, width = self._gpu, local.values.shape[1]
         local_rows = gpu.download(local.rows)[: int(gpu.download(local.counts)[ROWS])]
         if self._token_noise:
             union = union_of_rows(self._ranks, local_rows)
         else:  # all ranks have the same noise words; with the softmax, targets are not among these rows
             text = [global_batch.inputs.reshape(-1)]
-            if len(local_rows) and local_rows.max() >= self._words:
-                text.append(global_batch.targets.reshape(-1) + self._words)
+            if self._settings.sampled:
+                text.append(global_batch.targets.reshape(-1) + self._first_output)
             union = np.unique(np.concatenate([local_rows, *text])).astype(np.int32)
         count = len(union)
         gpu.write(self._slots.words[:count], _slots(union, local_rows, len(local.values) - 1))
@@ -50,8 +55,7 @@ class DataParallel:
             lookup, count, table=local.values, batch=self._slots, config=StepConfig(1, count), x=self._reduced.values,
             width=width,
         )  # fmt: skip
-        for array in (self._reduced.values[:count].reshape(-1), *dense):
-            self._sum(array)
+        self._sum(self._reduced.values[:count].reshape(-1))
         return self._reduced
 
     def sum_of(self, value: float) -> float:

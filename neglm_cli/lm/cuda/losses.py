@@ -10,7 +10,7 @@ import numpy as np
 
 from neglm_cli.lm import setup
 from neglm_cli.lm.cuda import sampled, softmax
-from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig, table_width
+from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig, first_output, table_width
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, Groups, MatrixView
 from neglm_cli.lm.cuda.gpu import Array, Gpu, Grid
 from neglm_cli.lm.cuda.network import Network
@@ -91,7 +91,7 @@ class VocabularyScores:
 
     def compute(self, y: MatrixView, rows: int, table: Array, block: WordBlock) -> None:
         """Compute the scores of a block, without offsets."""
-        output = MatrixView(table, self._shape.words + block.first)
+        output = MatrixView(table, first_output(self._shape) + block.first)
         extent = Extent(rows, block.size, self._shape.hidden + 1)
         self._gemm.matmul("nt", y, output, MatrixView(self.scores), extent)
 
@@ -135,7 +135,7 @@ class SoftmaxLoss:
             )  # fmt: skip
             gradients = MatrixView(self.dense_gradients, block.first)
             self._gemm.matmul("tn", scores, y, gradients, Extent(block.size, width, rows))
-            output = MatrixView(table, self._shape.words + block.first)
+            output = MatrixView(table, first_output(self._shape) + block.first)
             self._gemm.matmul(
                 "nn", scores, output, MatrixView(d_y), Extent(rows, width, block.size), accumulate=block.first > 0
             )

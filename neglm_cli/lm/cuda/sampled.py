@@ -45,7 +45,7 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
         """
         table, offsets, width = layer
         factors, source = terms
-        capacity, k, size = layout.capacity, layout.k, layout.words
+        capacity, k, first_output = layout.capacity, layout.k, layout.first_output
         rows = config.batch * config.steps
         group_rows = min(layout.group_rows, rows)
         shared = cuda.shared.array(0, float32)  # y, d_y: (block_rows, width) each
@@ -84,7 +84,7 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
                 gradients[thread] = ZERO
                 if row < count and (i < k or i - k == row):
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + row
-                    score = offsets[occurrence_row[occurrence] - size]
+                    score = offsets[occurrence_row[occurrence] - first_output]
                     for lane in range(LANES):
                         score += parts[thread, lane]
                     gradient = config.loss_scale * (sigmoid(score) if i < k else sigmoid(score) - ONE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neglm_cli.lm.cuda.arrays import Activations, StepConfig, table_width
+from neglm_cli.lm.cuda.arrays import Activations, StepConfig, first_output, table_width
 from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
 from neglm_cli.lm.cuda.gemm import MatrixView
 from neglm_cli.lm.cuda.gpu import Array
@@ -121,9 +121,9 @@ class CudaScorer:
         return self._scores.log_z(rows)
 
     def _output_rows(self, words: np.ndarray) -> np.ndarray:
-        """Download rows of the output table, (N, W), at most `capacity`. They come after those of the embedding."""
+        """Download rows of the output table, (N, W), at most `capacity`. See `arrays.first_output`."""
         device, rows = self._device, len(words)
-        ids = words[:, None].astype(np.int64) + device.shape.words
+        ids = words[:, None].astype(np.int64) + first_output(device.shape)
         buffer = self._send(ids, ids)
         device.gpu.launch(
             lookup, rows, table=device.weights.table, batch=buffer.batch, config=StepConfig(rows, 1), x=self._gathered,

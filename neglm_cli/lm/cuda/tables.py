@@ -1,10 +1,10 @@
 """The two tables of word vectors: lookup with dropout, and sparse gradients of the rows that a minibatch touches.
 
-Both tables are one array (2V, W): word w has row w as an input, row V + w as an output. The occurrences of words in a
-minibatch are one list, too: inputs from 0, targets from N, noise words from 2N, where N is the number of rows of the
-largest minibatch. Every occurrence adds factor · source row to the gradient of its table row. The rows of `source`
-(2N + shared noise words, W) are gradients of the network's input from 0, its output y from N, and gradients of shared
-noise words from 2N.
+Both tables are one array (2V, W): word w has row w as an input, row V + w as an output. In a tied model it has row w as
+both. The occurrences of words in a minibatch are one list, too: inputs from 0, targets from N, noise words from 2N,
+where N is the number of rows of the largest minibatch. Every occurrence adds factor · source row to the gradient of its
+table row. The rows of `source` (2N + shared noise words, W) are gradients of the network's input from 0, its output y
+from N, and gradients of shared noise words from 2N.
 
 The gradient of a frequent word is computed by several blocks, CHUNK occurrences each.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32
 
-from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, table_width
+from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, first_output, table_rows, table_width
 from neglm_cli.lm.cuda.functions import (
     NOISE_KEY,
     NOISE_POSITION,
@@ -46,7 +46,7 @@ class OccurrenceLayout(NamedTuple):
     k: Int  # noise words per group
     group_rows: Int  # rows that share noise words
     shared: Int  # 1 if rows share noise words, else 0
-    words: Int  # V
+    first_output: Int  # row of the output table; see `arrays.first_output`
     embedding: Int  # D
 
 
@@ -59,7 +59,7 @@ class Occurrences(NamedTuple):
 
 
 class RowIndex(NamedTuple):
-    """Counts and slots of all table rows, int32 (2V,)."""
+    """Counts and slots of all table rows, int32."""
 
     counts: Ids  # of occurrences; zeros between minibatches
     slot: Ids  # index in `SparseGradients.rows`
@@ -108,11 +108,11 @@ def list_occurrences(
                 row = input_word(batch.words, occurrence)
         elif occurrence < 2 * capacity:
             if occurrence - capacity < number:
-                row = layout.words + target_word(batch.words, occurrence - capacity)
+                row = layout.first_output + target_word(batch.words, occurrence - capacity)
         else:
             row = _noise_word(alias_table, occurrence, layout, batch, config)
             if row >= 0:
-                row += layout.words
+                row += layout.first_output
         occurrences.row[occurrence] = row
         if row >= 0:
             before = cuda.atomic.add(index.counts, row, 1)
@@ -223,6 +223,21 @@ def gather_gradients(
                 values[slot, column] = total
 
 
+@kernel(threads=128)
+def add_to_dense(sparse: SparseGradients, row_counts: Ids, dense: Matrix) -> None:
+    """Add the gradients of rows to a dense gradient, (V, W); a block for each.
+
+    row_counts: `RowIndex.counts`, which is reset to 0.
+    """
+    rows, counts, values = sparse
+    for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
+        row = rows[slot]
+        for column in range(cuda.threadIdx.x, values.shape[1], cuda.blockDim.x):
+            dense[row, column] += values[slot, column]
+        if cuda.threadIdx.x == 0:
+            row_counts[row] = 0
+
+
 class TableGradients:
     """The sparse gradients of both tables, and the launches that compute them."""
 
@@ -234,14 +249,15 @@ class TableGradients:
         noise_words = capacity // settings.group_rows * settings.k if sampled else 0
         total = 2 * capacity + noise_words if sampled else capacity
         self.layout = OccurrenceLayout(
-            total, capacity, settings.k, settings.group_rows, int(shared), shape.words, shape.embedding
+            total, capacity, settings.k, settings.group_rows, int(shared), first_output(shape), shape.embedding
         )  # fmt: skip
-        most = min(total, 2 * shape.words)
+        most = min(total, table_rows(shape))
         self.occurrences = Occurrences(*(gpu.zeros(total, np.int32) for _ in Occurrences._fields))
-        self.index = RowIndex(*(gpu.zeros(2 * shape.words, np.int32) for _ in RowIndex._fields))
+        self.index = RowIndex(*(gpu.zeros(table_rows(shape), np.int32) for _ in RowIndex._fields))
         chunks = most + total // CHUNK
         self._chunks = Chunks(*(gpu.zeros(size, np.int32) for size in (most, chunks, chunks)))
         self._tally = gpu.zeros(1, np.int32)
+        self._no_counts = gpu.zeros(2, np.int32)
         values = gpu.zeros((most + 1, width))  # the last row stays zero
         self.gradients = SparseGradients(gpu.zeros(most, np.int32), gpu.zeros(2, np.int32), values)
         source = np.zeros((2 * capacity + (noise_words if shared else 0), width), np.float32)
@@ -272,3 +288,11 @@ class TableGradients:
             row_counts=self.index.counts, chunks=self._chunks, order=self.occurrences.order, terms=self.terms,
             layout=self.layout, batch=batch, config=config,
         )  # fmt: skip
+
+    def move_to(self, dense: Array) -> SparseGradients:
+        """Add the gradients of these rows to a dense gradient, and return gradients without rows."""
+        self._gpu.launch(
+            add_to_dense, blocks_for(self._gpu, self.layout.total), sparse=self.gradients,
+            row_counts=self.index.counts, dense=dense,
+        )  # fmt: skip
+        return self.gradients._replace(counts=self._no_counts)

@@ -11,6 +11,8 @@ from neglm_cli.lm.cuda.arrays import (
     SparseGradients,
     StepConfig,
     Weights,
+    first_output,
+    table_rows,
     table_width,
     zero_state,
     zero_weights,
@@ -50,7 +52,7 @@ class Training:
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
         self._parallel = None
         if ranks.size > 1:
-            most = min(self._tables.layout.total * -(-setup.settings.batch // setup.batch), 2 * shape.words)
+            most = min(self._tables.layout.total * -(-setup.settings.batch // setup.batch), table_rows(shape))
             self._parallel = DataParallel(ranks, gpu, most, shape, settings)
 
     def step(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
@@ -58,8 +60,10 @@ class Training:
         self.forward_and_loss(batch, config, global_batch)
         self.backward(batch, config)
         sparse = self._tables.gradients
+        if self._loss.dense_size and self._shape.tied:
+            sparse = self._tables.move_to(self._loss.dense_gradients)
         if self._parallel is not None:
-            sparse = self._reduce(self._parallel, global_batch)
+            sparse = self._reduce(self._parallel, global_batch, sparse)
         self.optimizer_step(config, global_batch, sparse)
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
@@ -74,12 +78,14 @@ class Training:
         self._network.backward(batch, config, self.activations, self._buffers, self.gradients.views)
         self._tables.gather(batch, config)
 
-    def _reduce(self, parallel: DataParallel, global_batch: Minibatch) -> SparseGradients:
-        """Sum the gradients of all ranks. Return the table's."""
+    def _reduce(
+        self, parallel: DataParallel, global_batch: Minibatch, local: SparseGradients
+    ) -> SparseGradients:  # fmt: skip
+        """Sum the gradients of all ranks. Return the table's. local: this rank's."""
         dense = [self.gradients.layers]
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
-        sparse = parallel.reduce(global_batch, self._tables.gradients, dense)
+        sparse = parallel.reduce(global_batch, local, dense)
         if self._settings.exact_adam:
             # rows that this rank did not touch
             self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
@@ -105,7 +111,7 @@ class Training:
         moments = Moments(layers, state.exp_avg.layers, state.exp_avg_sq.layers)
         self._update_range(moments, self.gradients.layers, update, 0, layers.size)
         if dense_size:
-            first = self._shape.words * table_width(self._shape)
+            first = first_output(self._shape) * table_width(self._shape)
             self._update_range(self._table_moments(), dense, update, first, dense_size)
 
     def _update_range(self, moments: Moments, gradients: Array, update: Update, first: int, count: int) -> None:
@@ -124,7 +130,7 @@ class Training:
 
     def flush_all_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
-        count = 2 * self._shape.words
+        count = table_rows(self._shape)
         rows = self._gpu.upload(np.arange(count, dtype=np.int32))
         counts = self._gpu.upload(np.array([count, 0], np.int32))
         self.flush_lazy_updates(SparseGradients(rows, counts, self._tables.gradients.values), step + 1, rate)

@@ -24,7 +24,9 @@ def grouped(
     words: np.ndarray, vocabulary: int, threads: int, width: int, source: np.ndarray, parts: int = 1
 ) -> SparseGradients:
     """Assign occurrences to parts in turn."""
-    sparse = sparse_gradients(vocabulary, width, source, np.arange(len(words)) % parts, parts, threads)
+    sparse = sparse_gradients(vocabulary, width, len(words), parts, threads)
+    sparse.source[:] = source
+    sparse.part[:] = np.arange(len(words)) % parts
     for thread in range(threads):
         group_occurrences(words, sparse, parts, Worker(thread, threads))
     return sparse
@@ -88,7 +90,7 @@ def test_lookup() -> None:
     random = np.random.default_rng(0)
     table, ids = random.standard_normal((WORDS, 16)).astype(np.float32), random.integers(0, WORDS, 9)
     x = np.full((9, 16), -1, np.float32)
-    lookup(table, ids, x, 2, 7)
+    lookup(table, ids, x, 16, 2, 7)
     np.testing.assert_array_equal(x[2:7], table[ids[2:7]])
     assert (x[:2] == -1).all()
     assert (x[7:] == -1).all()

@@ -163,7 +163,7 @@ def run(gpu: Any, settings: Settings) -> tuple[float, float, float]:
         result, wanted = trained.train(batch).result(), expected.train(batch).result()
         relative = max(relative, abs(result.loss / wanted.loss - 1), abs(result.norm / wanted.norm - 1))
     trained.flush_lazy_updates(len(LENGTHS), settings.lr)
-    pairs = zip(model_of(trained.parameters(), settings.layers).arrays(), expected.model.arrays(), strict=True)
+    pairs = zip(model_of(trained.parameters(), settings).arrays(), expected.model.arrays(), strict=True)
     absolute = max(float(abs(mine - theirs).max()) for mine, theirs in pairs)
     inputs, targets = np.random.default_rng(0).integers(0, WORDS, (2, 1, 5)).astype(np.int32)
     scorer = trained.scorer(4)

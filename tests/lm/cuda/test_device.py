@@ -15,12 +15,11 @@ from neglm_cli.lm.device import Device
 from neglm_cli.settings.losses import LOSSES
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.cuda.executors import SMALL_GEMMS, SMALL_STEPS, TurnTakingGpu
-from tests.lm.making import END_OF_LINE, SMALL, counts, device, materialize, minibatch, model_of, parameters
-from tests.lm.test_device import VARIANTS, WORDS, compare
+from tests.lm.making import END_OF_LINE, TINY, counts, device, materialize, minibatch, model_of, parameters
+from tests.lm.test_device import VARIANTS, WORDS, compare, variant_of
 
-TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch
 LENGTHS = (None, 2, None)
-QUICK = ["neglm", "neglm-b", "softmax", "shared by a batch", "reset", "exact adam", "one row"]
+QUICK = ["neglm", "neglm-b", "softmax", "shared by a batch", "reset", "exact adam", "one row", "tied", "tied, softmax"]
 
 
 def slow_except(quick: list[str], names: Iterable[str]) -> list[Any]:
@@ -38,7 +37,7 @@ def on_gpu(gpu: Gpu, settings: Settings) -> CudaDevice:
 
 @pytest.mark.parametrize("variant", slow_except(QUICK, VARIANTS))
 def test_matches_the_reference(gpu: Gpu, variant: str) -> None:
-    settings = replace(TINY, **VARIANTS[variant])
+    settings = variant_of(TINY, variant)
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
 
@@ -52,7 +51,7 @@ class NonCooperativeGpu(TurnTakingGpu):
 @pytest.mark.skipif(not IS_SIMULATED, reason="a GPU determines the number of resident blocks")
 @pytest.mark.parametrize("variant", slow_except(["reset"], ["reset", "neglm"]))
 def test_a_launch_for_each_step(variant: str) -> None:
-    settings = replace(TINY, **VARIANTS[variant])
+    settings = variant_of(TINY, variant)
     gpu = NonCooperativeGpu()
     compare(settings, on_gpu(gpu, settings), LENGTHS)
     assert {"small_step_forward", "small_step_backward"} <= set(gpu.launched)
@@ -62,7 +61,7 @@ def test_a_launch_for_each_step(variant: str) -> None:
 @pytest.mark.parametrize("variant", slow_except(["softmax"], ["softmax", "nce"]))
 def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neglm_cli.lm.setup.MAX_SCORES", 300)
-    settings = replace(TINY, **VARIANTS[variant])
+    settings = variant_of(TINY, variant)
     compare(settings, on_gpu(gpu, settings), LENGTHS)
 
 
@@ -84,7 +83,7 @@ def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches:
 def test_from_the_cpu_to_a_gpu_and_back(gpu: Gpu, variant: str) -> None:
     """The result is that of training on the CPU only. Devices change within an epoch, once after a minibatch
     that is shorter."""
-    settings = replace(TINY, **VARIANTS[variant])
+    settings = variant_of(TINY, variant)
 
     def train(trained: Device, numbers: range) -> None:
         for number in numbers:
@@ -117,9 +116,7 @@ def test_matches_the_cpu_after_20_steps(gpu: Gpu, loss: str) -> None:
         batch = minibatch(settings, WORDS, number)
         one, other = trained.train(batch).result(), expected.train(batch).result()
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
-    for mine, theirs in zip(
-        *(model_of(d.parameters(), settings.layers).arrays() for d in (trained, expected)), strict=True
-    ):
+    for mine, theirs in zip(*(model_of(d.parameters(), settings).arrays() for d in (trained, expected)), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-4)
     np.testing.assert_allclose(trained.log_z(), expected.log_z(), atol=1e-4)
     expected.close()

@@ -47,6 +47,6 @@ def test_training(device: CudaDevice) -> None:
     np.testing.assert_allclose([one.result().loss for one in pending], [one.loss for one in wanted], rtol=1e-5)
     np.testing.assert_allclose([one.result().norm for one in pending], [one.norm for one in wanted], rtol=1e-4)
     np.testing.assert_allclose(device.log_z(), expected.log_z(), atol=1e-4)
-    found = model_of(device.parameters(), TINY.layers).arrays()
+    found = model_of(device.parameters(), TINY).arrays()
     for mine, theirs in zip(found, expected.model.arrays(), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-5, rtol=1e-4)
