@@ -51,10 +51,10 @@ def lstm_rate() -> float:
     team.results(transpose_layers, weights, transposed)
     words, positions = random.integers(0, SHAPE.words, rows).astype(np.int32), np.arange(rows, dtype=np.uint64)
     batch = BatchArrays(
-        words, words, np.ones(rows + BATCH, np.float32), positions, positions, np.uint64(0),
-        np.zeros(SHAPE.layers + 1, np.uint64),
+        words, words, np.ones(rows + BATCH, np.float32), np.ones(rows, np.float32), positions, positions, np.uint64(0),
+        np.zeros(SHAPE.layers + 1, np.uint64), np.zeros(SHAPE.layers, np.uint64),
     )  # fmt: skip
-    config = StepConfig(BATCH, STEPS, SHAPE.embedding, 0, np.float32(1), np.float32(1), 5.0, 0, 1, 1.0)
+    config = StepConfig(BATCH, STEPS, SHAPE.embedding, 0, 0, np.float32(1), np.float32(1), 5.0, 0, 1, 1.0)
     reductions = [Reduction(batch_parts(BATCH, 0, 1), arrays.zeros(2, PANEL * 300)) for _ in range(THREADS)]
 
     def forward_and_backward(worker: Worker) -> None:

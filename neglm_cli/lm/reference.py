@@ -12,10 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import ADAM, adagrad, adam, clip_scale, sgd, step_rate
-from neglm_cli.lm.scalar import cell_backward, cell_forward, dropout_keys, dropout_mask, sigmoid
+from neglm_cli.lm.parameters import Shape
+from neglm_cli.lm.scalar import (
+    cell_backward,
+    cell_forward,
+    dropout_keys,
+    dropout_mask,
+    dropout_positions,
+    recurrent_mask,
+    sigmoid,
+)
 from neglm_cli.objective.random import draw
-from neglm_cli.settings.train_lm import dropout_threshold
+from neglm_cli.settings.train_lm import Settings
 
 
 @dataclass
@@ -66,29 +76,47 @@ class Activations:
     c: list[np.ndarray]  # likewise, the cell state
 
 
-def dropout_masks(widths: list[int], positions: np.ndarray, dropout: float, seed: int, epoch: int) -> list[np.ndarray]:
-    """Return the dropout masks before each layer and before the output, (B, T, units) each.
-
-    widths: units of each; positions: uint64 (B, T), of the targets in the corpus.
-    """
-    threshold = dropout_threshold(dropout)
+def unit_masks(widths: list[int], positions: np.ndarray, keys: np.ndarray, threshold: int) -> list[np.ndarray]:
+    """Return the masks of units before each layer and before the output, (B, T, width) each."""
     masks = []
-    for units, key in zip(widths, dropout_keys(seed, epoch, len(widths) - 1), strict=True):
+    for width, key in zip(widths, keys, strict=True):
         row_keys = draw(np.full(positions.shape, key), positions)[..., None]
-        masks.append(dropout_mask(row_keys, np.arange(units, dtype=np.uint64), threshold))
+        masks.append(dropout_mask(row_keys, np.arange(width, dtype=np.uint64), threshold))
     return masks
+
+
+class Masks(NamedTuple):
+    """The dropout masks of a minibatch, with the factors of what is not dropped."""
+
+    units: list[np.ndarray]  # (B, T, units) each: before each layer and before the output
+    recurrent: list[np.ndarray]  # by layer: (H, 4H), of the recurrent weights
+
+
+def dropout_masks(settings: Settings, shape: Shape, minibatch: Minibatch) -> Masks:
+    keys = dropout_keys(settings, minibatch.epoch, minibatch.number, shape.layers)
+    positions, units = dropout_positions(settings, minibatch.positions), np.arange(shape.hidden, dtype=np.uint64)
+    masks = unit_masks([*shape.inputs, shape.hidden], positions, keys.units, settings.dropout_threshold)
+    words = minibatch.inputs.astype(np.uint64)[..., None]
+    masks[0] = masks[0] * dropout_mask(keys.words, words, settings.embedding_dropout_threshold)
+    rows, gates = units[:, None, None], np.arange(4, dtype=np.uint64)[:, None]
+    recurrent = [
+        recurrent_mask(key, rows, gates, units, settings.recurrent_dropout_threshold).reshape(shape.hidden, -1)
+        for key in keys.recurrent
+    ]
+    return Masks(masks, recurrent)
 
 
 def forward(
     model: Model, inputs: np.ndarray, h: list[np.ndarray], c: list[np.ndarray],
-    masks: list[np.ndarray] | None = None, state_mask: np.ndarray | None = None,
+    masks: Masks | None = None, state_mask: np.ndarray | None = None,
 ) -> Activations:  # fmt: skip
     """Run the network over (B, T) words. state_mask (B, T): 0 where a time step starts from a zero state, else 1."""
     batch, steps = inputs.shape
-    x = model.embedding[inputs] * (masks[0] if masks else 1)
+    x = model.embedding[inputs] * (masks.units[0] if masks else 1)
     activations = Activations(x, [], list(h), list(c))
     for layer, (w_ih, w_hh, bias) in enumerate(zip(model.w_ih, model.w_hh, model.bias, strict=True)):
         of_layer = []
+        w_hh = w_hh * (masks.recurrent[layer] if masks else 1)
         outputs = np.empty((batch, steps, w_hh.shape[0]))
         for t in range(steps):
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
@@ -99,32 +127,34 @@ def forward(
             activations.h[layer], activations.c[layer] = h_after, c_after
             outputs[:, t] = h_after
         activations.steps.append(of_layer)
-        x = outputs * (masks[layer + 1] if masks else 1)
+        x = outputs * (masks.units[layer + 1] if masks else 1)
     activations.y = x
     return activations
 
 
 def backward(
     model: Model, inputs: np.ndarray, activations: Activations, d_y: np.ndarray, gradient: Model,
-    masks: list[np.ndarray] | None = None, state_mask: np.ndarray | None = None,
+    masks: Masks | None = None, state_mask: np.ndarray | None = None,
 ) -> None:  # fmt: skip
     """Compute the gradients of all parameters except the output table, from that of y."""
-    d_out = d_y * (masks[-1] if masks else 1)
+    d_out = d_y * (masks.units[-1] if masks else 1)
     for layer in reversed(range(len(model.w_ih))):
         d_x = np.zeros((*inputs.shape, model.w_ih[layer].shape[0]))
         d_h = np.zeros_like(activations.h[layer])
         d_c = np.zeros_like(d_h)
+        mask_hh = masks.recurrent[layer] if masks else 1
+        w_hh = model.w_hh[layer] * mask_hh
         for t in reversed(range(inputs.shape[1])):
             x, h, c, (i, f, g, o) = activations.steps[layer][t]
             *d_gates, d_c = cell_backward(i, f, g, o, c, d_h + d_out[:, t], d_c)
             d_z = np.hstack(d_gates)
             gradient.w_ih[layer] += x.T @ d_z
-            gradient.w_hh[layer] += h.T @ d_z
+            gradient.w_hh[layer] += mask_hh * (h.T @ d_z)
             gradient.bias[layer] += d_z.sum(axis=0)
             d_x[:, t] = d_z @ model.w_ih[layer].T
             mask = 1.0 if state_mask is None else state_mask[:, t, None]
-            d_h, d_c = mask * (d_z @ model.w_hh[layer].T), mask * d_c
-        d_out = d_x * (masks[layer] if masks else 1)
+            d_h, d_c = mask * (d_z @ w_hh.T), mask * d_c
+        d_out = d_x * (masks.units[layer] if masks else 1)
     np.add.at(gradient.embedding, inputs, d_out)
 
 

@@ -39,9 +39,8 @@ class ReferenceDevice:
 
     def train(self, minibatch: Minibatch) -> Finished:
         settings, model = self.settings, self.model
-        inputs, targets, positions = minibatch[:3]
-        widths = [*self.shape.inputs, self.shape.hidden]
-        masks = reference.dropout_masks(widths, positions, settings.dropout, settings.seed, minibatch.epoch)
+        inputs, targets = minibatch.inputs, minibatch.targets
+        masks = reference.dropout_masks(settings, self.shape, minibatch)
         state_mask = self.state_mask(inputs)
         activations = reference.forward(model, inputs, self.h, self.c, masks, state_mask)
         gradient = model.like()

@@ -1,19 +1,20 @@
-"""The LSTM cell and the dropout mask, written once for all backends: the mathematics of one unit.
+"""The LSTM cell and dropout masks, written once for all backends: the mathematics of one unit.
 
     i, f, o = σ(z_i), σ(z_f), σ(z_o)    g = tanh(z_g)
     c_t = f·c_{t−1} + i·g               h_t = o·tanh(c_t)
 
 Kernels compile these functions for float32 numbers, and `reference` calls them with float64 arrays. The CPU has
-vectorized variants, `cpu.cell` and `cpu.tables.dropout`, which tests compare with these.
+vectorized variants, `cpu.cell`, `cpu.tables.dropout` and `cpu.lstm.drop_recurrent`, which tests compare with these.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from neglm_cli.objective.random import DROPOUT, draw, stream
-from neglm_cli.settings.train_lm import DROPOUT_UNITS
+from neglm_cli.objective.random import DROPOUT, EMBEDDING_DROPOUT, RECURRENT_DROPOUT, draw, stream
+from neglm_cli.settings.train_lm import DROPOUT_UNITS, Settings
 
 ONE = np.float32(1)
 FOUR, SIXTEEN, SIXTEEN_BITS = np.uint64(4), np.uint64(16), np.uint64(0xFFFF)
@@ -73,6 +74,31 @@ def dropout_mask(row_key, unit, threshold):
     return np.float32((bits & SIXTEEN_BITS) >= np.uint64(threshold)) * dropout_scale(threshold)
 
 
-def dropout_keys(seed: int, epoch: int, layers: int) -> np.ndarray:
-    """Return the keys of an epoch's masks, before each layer and before the output: uint64 (L + 1,)."""
-    return draw(np.array([stream(seed, DROPOUT, epoch)]), np.arange(layers + 1, dtype=np.uint64))
+@register_jitable
+def recurrent_mask(layer_key, row, gate, unit, threshold):
+    """Return the factor of a recurrent weight, from unit `row` to a gate of `unit`: see `dropout_mask`. All uint64."""
+    return dropout_mask(draw(layer_key, FOUR * row + gate), unit, threshold)
+
+
+class DropoutKeys(NamedTuple):
+    """The keys of a minibatch's dropout masks."""
+
+    units: np.ndarray  # uint64 (L + 1,): before each layer and before the output, the same for the whole epoch
+    words: np.uint64  # of embedding dropout, whose units are words
+    recurrent: np.ndarray  # uint64 (L,)
+
+
+def dropout_keys(settings: Settings, epoch: int, number: int, layers: int) -> DropoutKeys:
+    """Return the keys of minibatch `number` of an epoch."""
+    seed, of_layers = settings.seed, np.arange(layers + 1, dtype=np.uint64)
+    words, recurrent = (
+        draw(np.array([stream(seed, purpose, epoch)]), np.array([number], np.uint64))
+        for purpose in (EMBEDDING_DROPOUT, RECURRENT_DROPOUT)
+    )
+    units = draw(np.array([stream(seed, DROPOUT, epoch)]), of_layers)
+    return DropoutKeys(units, words[0], draw(recurrent, of_layers[:-1]))
+
+
+def dropout_positions(settings: Settings, positions: np.ndarray) -> np.ndarray:
+    """Return the positions by which dropout masks are drawn. positions: uint64 (B, T), of the targets in the corpus."""
+    return np.broadcast_to(positions[:, :1], positions.shape) if settings.variational else positions

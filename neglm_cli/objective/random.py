@@ -15,7 +15,7 @@ two multiplications in which every bit of the input affects every bit of the out
 import numpy as np
 from numba.extending import register_jitable
 
-SUBSAMPLE, WINDOW, NOISE, PAIR, INIT, DROPOUT, GENERATE = range(7)  # purposes
+SUBSAMPLE, WINDOW, NOISE, PAIR, INIT, DROPOUT, GENERATE, EMBEDDING_DROPOUT, RECURRENT_DROPOUT = range(9)  # purposes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)

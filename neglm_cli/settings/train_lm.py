@@ -72,6 +72,20 @@ class Settings:
         0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
         note="the paper's", presets={"1b": 0.1},
     )  # fmt: skip
+    dropout_kind: str = setting(
+        "standard",
+        "standard: draw a mask for every word. variational: draw one for each row of a minibatch, the same at all its "
+        "time steps (Gal and Ghahramani 2016); it learns more slowly and overfits less.",
+        metavar="standard|variational", choices=("standard", "variational"), note="the paper's",
+    )  # fmt: skip
+    embedding_dropout: float = setting(
+        0.0, "Drop whole words: in a minibatch, zero the input vectors of this share of the vocabulary.", metavar="P",
+        least=0, most=0.99,
+    )  # fmt: skip
+    recurrent_dropout: float = setting(
+        0.0, "DropConnect: in each minibatch, zero this share of the recurrent weights.", metavar="P", least=0,
+        most=0.99,
+    )  # fmt: skip
     init_range: float = setting(
         0.1, "Initialize weights and word vectors uniformly in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
         note="as in Chainer's PTB example", formerly=("init",),
@@ -161,6 +175,19 @@ class Settings:
     def dropout_threshold(self) -> int:
         """The dropout probability, times DROPOUT_UNITS."""
         return dropout_threshold(self.dropout)
+
+    @property
+    def embedding_dropout_threshold(self) -> int:
+        return dropout_threshold(self.embedding_dropout)
+
+    @property
+    def recurrent_dropout_threshold(self) -> int:
+        return dropout_threshold(self.recurrent_dropout)
+
+    @property
+    def variational(self) -> bool:
+        """True if the time steps of a minibatch share a dropout mask."""
+        return self.dropout_kind == "variational"
 
     @property
     def exact_adam(self) -> bool:

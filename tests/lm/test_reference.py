@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from neglm_cli.lm.device import Minibatch
+from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.reference import Model, Optimizer, backward, dropout_masks, forward, sampled_loss, softmax_loss
 from neglm_cli.objective.losses import train_offsets
 from neglm_cli.settings.losses import LOSSES
+from neglm_cli.settings.train_lm import Settings
 
 B, T, D, H, V, K = 2, 4, 3, 2, 6, 4
 LAYERS = 2
@@ -44,8 +47,11 @@ class Task:
         self.noise[0, :, 2] = self.targets[0]
         self.h = list(random.standard_normal((LAYERS, B, H)))
         self.c = list(random.standard_normal((LAYERS, B, H)))
+        settings = Settings(dropout=0.3, embedding_dropout=0.2, recurrent_dropout=0.4)
         positions = np.arange(B * T, dtype=np.uint64).reshape(B, T)
-        self.masks = dropout_masks([H if tied else D] + [H] * LAYERS, positions, 0.3, 1, 0) if dropped else None
+        minibatch = Minibatch(self.inputs, self.targets, positions, 0, 0, 1, 1.0)
+        shape = Shape(V, H if tied else D, H, LAYERS, tied)
+        self.masks = dropout_masks(settings, shape, minibatch) if dropped else None
         self.state_mask = np.array([[1.0, 1, 0, 1], [0, 1, 1, 1]]) if resets else None
 
     def gradient(self, model: Model) -> tuple[float, Model]:

@@ -197,10 +197,12 @@ class BatchArrays(NamedTuple):
     ids: np.ndarray  # int32 (N,): inputs
     targets: np.ndarray  # int32 (N,)
     state_mask: np.ndarray  # float32 (N + B,): 0 where a time step starts from a zero state, else 1
-    positions: np.ndarray  # uint64 (N,): of the targets in the corpus
+    input_scale: np.ndarray  # float32 (N,): factors of the inputs' vectors, 0 for words that are dropped
+    dropout_positions: np.ndarray  # uint64 (N,): in the corpus
     noise_positions: np.ndarray  # uint64: of rows, or of groups that share noise words
     noise_key: np.uint64
     dropout_keys: np.ndarray  # uint64 (L + 1,): before each layer and before the output
+    recurrent_keys: np.ndarray  # uint64 (L,): of recurrent dropout
 
 
 class StepConfig(NamedTuple):
@@ -210,6 +212,7 @@ class StepConfig(NamedTuple):
     steps: int
     embedding: int  # D
     dropout_threshold: int  # see `Settings.dropout_threshold`
+    recurrent_threshold: int  # likewise, of the recurrent weights
     bias: np.float32  # 1 if words have a bias, else 0
     loss_scale: np.float32
     clip: float

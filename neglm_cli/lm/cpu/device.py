@@ -19,7 +19,7 @@ from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
-from neglm_cli.lm.scalar import dropout_keys
+from neglm_cli.lm.scalar import dropout_keys, dropout_mask, dropout_positions
 from neglm_cli.lm.setup import DeviceSetup
 from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
 from neglm_cli.objective.noise import noise_positions
@@ -77,7 +77,7 @@ class CpuDevice:
     def _rows_of(self, minibatch: Minibatch) -> tuple[BatchArrays, StepConfig]:
         """Return this rank's rows of a minibatch, and the configuration of its step."""
         inputs, targets, positions = (array[self._setup.rows] for array in minibatch[:3])
-        batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number)
+        batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number, training=True)
         return batch, self.config(inputs.shape, minibatch)
 
     def config(self, shape: tuple[int, ...], minibatch: Minibatch | None = None) -> StepConfig:
@@ -85,26 +85,31 @@ class CpuDevice:
         settings = self.settings
         batch, steps = shape
         if minibatch is None:
-            return StepConfig(batch, steps, settings.embedding, 0, self._setup.bias, np.float32(0), 0.0, 0, 0, 0.0)
+            return StepConfig(batch, steps, settings.embedding, 0, 0, self._setup.bias, np.float32(0), 0.0, 0, 0, 0.0)
         return StepConfig(
-            batch, steps, settings.embedding, settings.dropout_threshold, self._setup.bias,
-            np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer], minibatch.step,
-            float(minibatch.rate),
+            batch, steps, settings.embedding, settings.dropout_threshold, settings.recurrent_dropout_threshold,
+            self._setup.bias, np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer],
+            minibatch.step, float(minibatch.rate),
         )  # fmt: skip
 
     def batch_arrays(
-        self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
-    ) -> BatchArrays:
+        self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0,
+        training: bool = False,
+    ) -> BatchArrays:  # fmt: skip
         """Make the arrays that kernels take for (B, T) words."""
         settings = self.settings
-        batch, ids, by_step = len(inputs), _by_step(inputs), _by_step(positions)
+        batch, ids = len(inputs), _by_step(inputs)
         state_mask = np.ones(len(ids) + batch, np.float32)
         if settings.reset_at_eos:
             state_mask[: len(ids)] = ids != self._end_of_line
         drawn_for = _by_step(noise_positions(settings.noise, positions, number, settings.bptt))
         noise_key = stream(settings.seed, NOISE, epoch)
-        keys = dropout_keys(settings.seed, epoch, self.shape.layers)
-        return BatchArrays(ids, _by_step(targets), state_mask, by_step, drawn_for, noise_key, keys)
+        keys = dropout_keys(settings, epoch, number, self.shape.layers)
+        dropped_for = _by_step(dropout_positions(settings, positions))
+        scale = dropout_mask(keys.words, ids.astype(np.uint64), settings.embedding_dropout_threshold * training)
+        return BatchArrays(
+            ids, _by_step(targets), state_mask, scale, dropped_for, drawn_for, noise_key, keys.units, keys.recurrent
+        )  # fmt: skip
 
     def log_z(self) -> np.ndarray:
         y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden

@@ -118,8 +118,7 @@ class TokenLoss:
         words, inputs = self._token_words(config), 0
         if self.d_inputs is not None:
             inputs = len(batch.ids)
-            list_inputs(
-                batch.ids, words.size, len(self.y), self._part_of_row, self._words, self.gradients, worker
+            list_inputs(batch, words.size, len(self.y), self._part_of_row, self._words, self.gradients, worker
             )  # fmt: skip
         list_token_occurrences(self._noise, batch, words, self.gradients, self._part_of_row, worker)
         group_occurrences(self._words[: words.size + inputs], self.gradients, self._parts, worker)
@@ -191,7 +190,7 @@ class SharedLoss:
         occurrences, inputs = self._parts * noise.words.size + rows, 0
         if self.d_inputs is not None:
             inputs, first = len(batch.ids), len(self._source) - len(self.d_inputs)
-            list_inputs(batch.ids, occurrences, first, self._part_of_row, self._words, self.gradients, worker)
+            list_inputs(batch, occurrences, first, self._part_of_row, self._words, self.gradients, worker)
         if worker.thread == 0:
             draw_shared_noise(self._noise, batch, noise.words)
             words = self._words[:occurrences]
@@ -250,7 +249,7 @@ class SoftmaxLoss:
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
         """Find the rows of inputs: there are no noise words."""
         if self.d_inputs is not None:
-            list_inputs(batch.ids, 0, 0, self._part_of_row, self._words, self.gradients, worker)
+            list_inputs(batch, 0, 0, self._part_of_row, self._words, self.gradients, worker)
             synchronize(worker)
             group_occurrences(self._words[: len(batch.ids)], self.gradients, self._parts, worker)
 

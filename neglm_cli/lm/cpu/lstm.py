@@ -16,6 +16,8 @@ from neglm_cli.kernels import outlined
 from neglm_cli.lm.cpu.cell import UNITS, cell_backward, cell_forward
 from neglm_cli.lm.cpu.functions import sum_of_squares
 from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Rows, matmul, matmul_transposed
+from neglm_cli.lm.scalar import SIXTEEN, SIXTEEN_BITS, dropout_scale
+from neglm_cli.objective.random import draw
 from neglm_cli.simd import LANES
 
 
@@ -43,6 +45,33 @@ class Dims(NamedTuple):
     inputs: int  # columns of x
     batch: int
     steps: int
+
+
+class RecurrentDropout(NamedTuple):
+    """Masks of a layer's recurrent weights."""
+
+    key: np.uint64
+    threshold: int  # see `Settings.recurrent_dropout_threshold`
+
+
+@outlined
+def drop_recurrent(source, target, masks, share):
+    """Zero some of the thread's recurrent weights and scale the others up: see `scalar.recurrent_mask`.
+
+    source, target: (P, H, PANEL), weights or their gradients.
+    """
+    scale, threshold = dropout_scale(masks.threshold), np.uint64(masks.threshold)
+    for row in range(source.shape[1]):
+        for gate in range(PANEL // UNITS):
+            row_key = draw(masks.key, np.uint64(4 * row + gate))
+            for panel in range(share.first, share.last):
+                for group in range(UNITS // 4):
+                    bits = draw(row_key, np.uint64(panel * UNITS // 4 + group))
+                    first = gate * UNITS + 4 * group
+                    for column in range(first, first + 4):
+                        kept = (bits & SIXTEEN_BITS) >= threshold
+                        target[panel, row, column] = source[panel, row, column] * (scale if kept else np.float32(0))
+                        bits >>= SIXTEEN
 
 
 @outlined
@@ -120,7 +149,7 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
 
 @outlined
 def weight_gradients(activations, gradients, reduction, dims, share):
-    """Compute the gradients of the thread's weights. Return the sum of their squares."""
+    """Compute the gradients of the thread's weights."""
     x, gates, h, _, _ = activations
     d_w_ih, d_w_hh, d_bias = gradients
     inputs, batch, steps = dims
@@ -141,7 +170,6 @@ def weight_gradients(activations, gradients, reduction, dims, share):
         Columns(np.ones(1, np.float32), 0, 0), d_z, Panels(d_bias.reshape(-1), share.first * PANEL, PANEL, PANEL),
         Extent(1, batch, steps, own, False), reduction, False,
     )  # fmt: skip
-    return add_panel_squares(0.0, gradients, share)
 
 
 @outlined

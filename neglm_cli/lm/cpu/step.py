@@ -14,7 +14,9 @@ from neglm_cli.lm.cpu.lstm import (
     Dims,
     LayerActivations,
     LayerWeights,
+    RecurrentDropout,
     add_panel_squares,
+    drop_recurrent,
     input_gradients,
     lstm_backward,
     lstm_forward,
@@ -36,7 +38,7 @@ def forward(weights, activations, batch, config, worker):
     layers, units = x.shape[0], weights.w_hh.shape[2]
     first, last = rows_of(config.batch * config.steps, worker)
     _reset_states(activations, batch.state_mask, config.batch, worker)
-    lookup(weights.embedding, batch.ids, x[0], config.embedding, first, last)
+    lookup(weights.embedding, batch, x[0], config.embedding, first, last)
     if config.dropout_threshold:
         dropout(x[0], x[0], config.embedding, _masks(batch, config, 0), first, last)
     barrier_wait(worker)
@@ -57,7 +59,7 @@ def forward(weights, activations, batch, config, worker):
 @outlined
 def _masks(batch, config, layer):
     """Return the dropout masks of a layer's input; after the last layer, of the output."""
-    return Dropout(batch.positions, batch.dropout_keys[layer], config.dropout_threshold)
+    return Dropout(batch.dropout_positions, batch.dropout_keys[layer], config.dropout_threshold)
 
 
 @outlined
@@ -112,10 +114,14 @@ def backward(transposed, gradients, activations, buffers, batch, config, reducti
         lstm_backward(
             layer_activations, d_out, transposed.w_hh[layer], scratch, batch.state_mask, dims, worker.panels, worker
         )
-        squares += weight_gradients(
-            layer_activations, LayerWeights(gradients.w_ih[layer], gradients.w_hh[layer], gradients.bias[layer]),
-            Reduction(reduction.parts, reduction.scratch.reshape(-1)), dims, worker.panels,
-        )  # fmt: skip
+        of_layer = LayerWeights(gradients.w_ih[layer], gradients.w_hh[layer], gradients.bias[layer])
+        weight_gradients(
+            layer_activations, of_layer, Reduction(reduction.parts, reduction.scratch.reshape(-1)), dims, worker.panels
+        )
+        if config.recurrent_threshold:
+            masks = RecurrentDropout(batch.recurrent_keys[layer], config.recurrent_threshold)
+            drop_recurrent(of_layer.w_hh, of_layer.w_hh, masks, worker.panels)
+        squares += add_panel_squares(0.0, of_layer, worker.panels)
         d_x = buffers.d_x[layer]
         input_gradients(gates[layer], transposed.w_ih[layer], d_x, dims.inputs, first, last)
         if config.dropout_threshold:
@@ -195,6 +201,19 @@ def update_layers(weights, gradients, state, transposed, config, norm, worker):
             last, update,
         )  # fmt: skip
     _transpose_layers(weights, transposed, first, last)
+
+
+@kernel
+def drop_recurrent_weights(weights, dropped, transposed, batch, config, worker):
+    """Write the thread's recurrent weights with recurrent dropout to `dropped`, and their transposed copies.
+
+    dropped: (L, P, H, PANEL).
+    """
+    first, last = worker.panels.first, worker.panels.last
+    for layer in range(dropped.shape[0]):
+        masks = RecurrentDropout(batch.recurrent_keys[layer], config.recurrent_threshold)
+        drop_recurrent(weights.w_hh[layer], dropped[layer], masks, worker.panels)
+        transpose(dropped[layer], transposed.w_hh[layer], transposed.w_hh_starts, transposed.w_hh_ends, first, last)
 
 
 @kernel

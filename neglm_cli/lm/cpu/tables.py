@@ -12,11 +12,9 @@ from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import inlined, kernel, outlined
 from neglm_cli.lm.cpu.functions import ONE, add_row, sum_of_squares
 from neglm_cli.lm.cpu.threads import rows_of
-from neglm_cli.lm.scalar import dropout_scale
+from neglm_cli.lm.scalar import SIXTEEN, SIXTEEN_BITS, dropout_scale
 from neglm_cli.objective.random import draw
 
-SIXTEEN = np.uint64(16)
-SIXTEEN_BITS = np.uint64(0xFFFF)
 GOLDEN, S32 = np.uint64(2654435769), np.uint64(32)  # golden ratio times 2^32
 LOWER = np.uint64(0xFFFFFFFF)
 
@@ -50,11 +48,13 @@ def _owner(word, threads):
 
 
 @outlined
-def lookup(table, ids, x, width, first, last):
-    """Copy the first `width` columns of rows of a table: x[row] = table[ids[row]] for rows `first` to `last`."""
+def lookup(table, batch, x, width, first, last):
+    """Copy the first `width` columns of the inputs' rows of a table, for rows `first` to `last` of x. Words that are
+    dropped have zeros."""
     for row in range(first, last):
+        word, scale = batch.ids[row], batch.input_scale[row]
         for column in range(width):
-            x[row, column] = table[ids[row], column]
+            x[row, column] = scale * table[word, column]
 
 
 @outlined
@@ -85,17 +85,17 @@ def dropout(source, target, units, masks, first, last):
 
 
 @kernel
-def list_inputs(ids, at, first_source, part_of_row, words, sparse, worker):
+def list_inputs(batch, at, first_source, part_of_row, words, sparse, worker):
     """List the inputs of a minibatch as occurrences, from number `at` on, with the rows of d_x as sources.
 
-    ids: int32 (N,); first_source: the source row of the first; part_of_row: uint8 (N,); words: int32 (occurrences,).
-    Each thread lists its rows.
+    first_source: the source row of the first; part_of_row: uint8 (N,); words: int32 (occurrences,). Each thread lists
+    its rows.
     """
-    first, last = rows_of(ids.size, worker)
+    first, last = rows_of(batch.ids.size, worker)
     for row in range(first, last):
-        words[at + row] = ids[row]
+        words[at + row] = batch.ids[row]
         sparse.source[at + row] = first_source + row
-        sparse.factors[at + row] = 1
+        sparse.factors[at + row] = batch.input_scale[row]
         sparse.part[at + row] = part_of_row[row]
 
 

@@ -14,6 +14,7 @@ from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
 from neglm_cli.lm.cpu.step import (
     backward,
     carry_states,
+    drop_recurrent_weights,
     forward,
     gradient_norm,
     sum_of_layer_squares,
@@ -43,6 +44,9 @@ class Training:
         self.tied_to_dense = shape.tied and self.loss.dense_gradients is not None
         inputs = setup.settings.batch * steps if ranks.size > 1 and (self.tied_to_dense or not shape.tied) else 0
         self.gradients, self.flat_gradients = arrays.dense_gradients(weights, inputs * shape.width(shape.input_vectors))
+        self._dropped: Weights | None = None  # the weights with recurrent dropout
+        if settings.recurrent_dropout_threshold:
+            self._dropped = weights._replace(w_hh=arrays.zeros(*weights.w_hh.shape))
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
@@ -82,14 +86,17 @@ class Training:
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> tuple[float, float]:
         """Return the thread's parts of the loss and of the sum of squares of the output table's gradients, which a tied
         model does not have yet."""
+        if self._dropped is not None:
+            drop_recurrent_weights(self.weights, self._dropped.w_hh, self.transposed, batch, config, worker)
         if not self.shape.tied:
+            self.sparse["embedding"].factors[: len(batch.ids)] = batch.input_scale  # the same by every thread
             group_occurrences(batch.ids, self.sparse["embedding"], self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
         if self._exact:
             for table in self.shape.tables:
                 self._flush(table, _of_thread(self.sparse[table], worker)[0], config)
             synchronize(worker)
-        forward(self.weights, self.activations, batch, config, worker)
+        forward(self._dropped or self.weights, self.activations, batch, config, worker)
         reduction = self.reductions[worker.thread]
         loss = self.loss.compute(self.weights.output, self.buffers.d_y, batch, config, reduction, worker)
         return loss, 0.0 if self.shape.tied else self.loss.gather(reduction, worker)
@@ -151,7 +158,7 @@ class Training:
             "gradients": (self.gradients, *self.sparse.values(), *self.loss.table_gradients()),
             "minibatch": (
                 self.activations, self.buffers, self.transposed, *self.loss.buffers(), *self.reductions, self.log_z_y,
-                self.log_z_buffers,
+                self.log_z_buffers, *(() if self._dropped is None else (self._dropped.w_hh,)),
             ),
         }  # fmt: skip
         return {purpose: sum(_sizes(arrays_).values()) for purpose, arrays_ in purposes.items()}

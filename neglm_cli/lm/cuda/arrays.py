@@ -111,6 +111,9 @@ class StepConfig(NamedTuple):
     dropout_threshold: Int = 0  # see `Settings.dropout_threshold`
     reset_word: Int = -1  # the input that starts from a zero state; -1 if none does
     loss_scale: Float = 0.0
+    variational: Int = 0  # 1 if the time steps of a row share a dropout mask
+    embedding_threshold: Int = 0  # see `Settings.embedding_dropout_threshold`
+    recurrent_threshold: Int = 0  # see `Settings.recurrent_dropout_threshold`
 
     @property
     def rows(self) -> int:

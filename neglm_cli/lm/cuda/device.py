@@ -68,6 +68,8 @@ class CudaDevice:
     def prepare_training(self) -> None:
         gpu, shape, batch = self.gpu, self.shape, self._setup.batch
         network = Network(gpu, self.kernels, shape, self.weights.views, batch)
+        if self.settings.recurrent_dropout_threshold:
+            network.allocate_dropped()
         self._training = Training(self._setup, network, self.weights)
         rows = batch * self.settings.bptt
         self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
@@ -79,11 +81,15 @@ class CudaDevice:
         first = int(positions[0, 0])
         stride = int(positions[1, 0]) - first if batch > 1 else 0
         noise_position = int(noise_positions(settings.noise, positions, minibatch.number, settings.bptt)[0, 0])
-        keys = dropout_keys(settings.seed, minibatch.epoch, self.shape.layers)
+        keys = dropout_keys(settings, minibatch.epoch, minibatch.number, self.shape.layers)
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._setup.rows], minibatch.targets[self._setup.rows]
-        buffer.send(inputs, targets, [first, stride, noise_key, noise_position], keys)
-        config = StepConfig(batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs))
+        header = [first, stride, noise_key, noise_position, int(keys.words)]
+        buffer.send(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
+        config = StepConfig(
+            batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs),
+            int(settings.variational), settings.embedding_dropout_threshold, settings.recurrent_dropout_threshold,
+        )  # fmt: skip
         self._training.step(buffer.batch, config, minibatch)
         done = self.gpu.copy_out(self._training.result, buffer.result)
         buffer.done = pending = PendingMinibatch(done, buffer.result, minibatch.inputs.size)

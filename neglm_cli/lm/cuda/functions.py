@@ -10,7 +10,8 @@ from neglm_cli.objective.random import draw
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LOWER, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, DROPOUT_KEYS = range(5)  # of a minibatch's header; the keys come last
+# Of a minibatch's header. It ends with the keys of dropout masks: of units, then of recurrent weights.
+FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, WORD_KEY, DROPOUT_KEYS = range(6)
 inlined = register_jitable  # compiled without a GPU, unlike a device function of Numba's
 
 
@@ -46,8 +47,18 @@ def dropout_mask(batch, config, layer, row, unit):
     threshold = config.dropout_threshold
     if threshold == 0:
         return ONE
-    row_key = draw(batch.header[DROPOUT_KEYS + layer], position(batch, config, row))
+    at = row % config.batch if config.variational else row
+    row_key = draw(batch.header[DROPOUT_KEYS + layer], position(batch, config, at))
     return scalar.dropout_mask(row_key, np.uint64(unit), threshold)
+
+
+@inlined
+def word_mask(batch, config, row):
+    """The factor of a row's input vector, 0 if the word is dropped."""
+    threshold = config.embedding_threshold
+    if threshold == 0:
+        return ONE
+    return scalar.dropout_mask(batch.header[WORD_KEY], np.uint64(input_word(batch.words, row)), threshold)
 
 
 @inlined

@@ -15,6 +15,7 @@ units in its shared memory from the first step to the last, and all blocks synch
 
 from typing import NamedTuple
 
+import numpy as np
 from numba import float32
 
 from neglm_cli.lm import scalar
@@ -336,3 +337,24 @@ def backward(
         step -= 1
         if step >= 0:
             grid.sync()
+
+
+# --- recurrent dropout ----------------------------------------------------------------------------------
+
+
+@kernel(threads=128)
+def drop_recurrent(
+    source: Matrix, target: Matrix, batch: BatchArrays, config: StepConfig, key: Int, first: Int, units: Int
+) -> None:
+    """Copy the weights of a layer, or their gradients, with dropout of the recurrent ones; a block for each row.
+
+    key: where the layer's key is in the header; first: the first row of recurrent weights; units: H.
+    """
+    row = cuda.blockIdx.x
+    for column in range(cuda.threadIdx.x, source.shape[1], cuda.blockDim.x):
+        value = source[row, column]
+        if row >= first:
+            gate, unit = np.uint64(column // units), np.uint64(column % units)
+            row_unit, threshold = np.uint64(row - first), config.recurrent_threshold
+            value *= scalar.recurrent_mask(batch.header[key], row_unit, gate, unit, threshold)
+        target[row, column] = value

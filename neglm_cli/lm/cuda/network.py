@@ -8,6 +8,7 @@ import numpy as np
 
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.arrays import Activations, BackwardBuffers, BatchArrays, StepConfig
+from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Array, Gpu, Grid, Kernel
 from neglm_cli.lm.cuda.lstm import LayerArrays, OutputGradients, StepKernels, Tiling
@@ -67,8 +68,13 @@ class Network:
     def __init__(self, gpu: Gpu, kernels: Kernels, shape: Shape, weights: list[Array], batch: int) -> None:
         self.gpu, self.gemm, self.shape = gpu, kernels.gemm, shape
         self._weights = weights
+        self._dropped = weights  # with recurrent dropout: copies of their own
         self._step_kernels = kernels.steps
         self._batch = batch
+
+    def allocate_dropped(self) -> None:
+        """Allocate the copies of weights that recurrent dropout needs."""
+        self._dropped = [self.gpu.zeros(weights.shape) for weights in self._weights]
 
     @cached_property
     def forward_plan(self) -> PersistentPlan | None:
@@ -90,6 +96,9 @@ class Network:
     ) -> None:
         """Compute y from the words of a minibatch: embedding, LSTM layers, dropout around each."""
         gpu, shape, rows = self.gpu, self.shape, config.rows
+        if config.recurrent_threshold:
+            for number in range(shape.layers):
+                self._drop_recurrent(self._weights[number], self._dropped[number], number, batch, config)
         gpu.launch(lookup, rows, table=table, batch=batch, config=config, x=activations.xh[0], width=shape.embedding)
         for number in range(shape.layers):
             layer = self._layer(number, activations)
@@ -132,12 +141,23 @@ class Network:
             xh, d_z, d_x = MatrixView(layer.xh), MatrixView(layer.z), MatrixView(buffers.d_x)
             gemm.matmul("tn", xh, d_z, MatrixView(gradients[number]), Extent(inputs + 1 + layer.units, columns, rows))
             gemm.matmul("nt", d_z, MatrixView(layer.weights), d_x, Extent(rows, inputs, columns))
+            if config.recurrent_threshold:
+                self._drop_recurrent(gradients[number], gradients[number], number, batch, config)
             d_out = buffers.d_x
+
+    def _drop_recurrent(
+        self, source: Array, target: Array, number: int, batch: BatchArrays, config: StepConfig
+    ) -> None:  # fmt: skip
+        inputs, units, layers = self.shape.inputs[number], self.shape.hidden, self.shape.layers
+        self.gpu.launch(
+            lstm.drop_recurrent, inputs + 1 + units, source=source, target=target, batch=batch, config=config,
+            key=DROPOUT_KEYS + layers + 1 + number, first=inputs + 1, units=units,
+        )  # fmt: skip
 
     def _layer(self, number: int, activations: Activations) -> LayerArrays:
         return LayerArrays(
             number=number + 1, inputs=self.shape.inputs[number], units=self.shape.hidden, xh=activations.xh[number],
-            weights=self._weights[number], z=activations.z[number], c=activations.c[number],
+            weights=self._dropped[number], z=activations.z[number], c=activations.c[number],
         )  # fmt: skip
 
     def _launch_steps(self, kernel: Kernel, steps: range, arguments: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ class StagingBuffer:
     """
 
     def __init__(self, gpu: Gpu, rows: int, layers: int) -> None:
-        size = DROPOUT_KEYS + layers + 1
+        size = DROPOUT_KEYS + 2 * layers + 1
         self._gpu = gpu
         self._host = gpu.pinned(size + rows, np.uint64)
         self._device = gpu.zeros(size + rows, np.uint64)

@@ -26,6 +26,7 @@ from neglm_cli.lm.cuda.functions import (
     position,
     state_mask,
     target_word,
+    word_mask,
 )
 from neglm_cli.lm.cuda.gpu import Array, Bits, Floats, Gpu, Ids, Int, Matrix, blocks_for, cuda, kernel
 from neglm_cli.lm.parameters import Shape
@@ -177,9 +178,9 @@ def order_occurrences(occurrences: Occurrences, index: RowIndex, row_start: Ids,
 def lookup(table: Matrix, batch: BatchArrays, config: StepConfig, x: Matrix, width: Int) -> None:
     """Copy rows of the embedding to the first `width` columns of x, with dropout; one block per row."""
     row = cuda.blockIdx.x
-    word = input_word(batch.words, row)
+    word, scale = input_word(batch.words, row), word_mask(batch, config, row)
     for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-        x[row, unit] = table[word, unit] * dropout_mask(batch, config, 0, row, unit)
+        x[row, unit] = scale * table[word, unit] * dropout_mask(batch, config, 0, row, unit)
 
 
 @kernel(threads=128)
@@ -210,7 +211,8 @@ def gather_gradients(
                 occurrence = order[at]
                 if occurrence < capacity:
                     if column < layout.embedding:
-                        total += source[occurrence, column] * dropout_mask(batch, config, 0, occurrence, column)
+                        mask = dropout_mask(batch, config, 0, occurrence, column) * word_mask(batch, config, occurrence)
+                        total += source[occurrence, column] * mask
                 elif occurrence < 2 * capacity:
                     total += factors[occurrence] * source[occurrence, column]
                 elif layout.shared:

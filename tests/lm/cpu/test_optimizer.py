@@ -19,7 +19,7 @@ def model_of(table: np.ndarray) -> reference.Model:
 
 
 def config(kind: str, step: int, clip: float) -> StepConfig:
-    return StepConfig(1, 1, 1, 0, np.float32(0), np.float32(1), clip, KINDS[kind], step, RATE)
+    return StepConfig(1, 1, 1, 0, 0, np.float32(0), np.float32(1), clip, KINDS[kind], step, RATE)
 
 
 class Table:

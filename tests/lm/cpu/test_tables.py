@@ -15,6 +15,11 @@ THRESHOLD = round(DROPPED * 65536)
 KEY = np.uint64(12345)
 
 
+class Inputs(NamedTuple):
+    ids: np.ndarray
+    input_scale: np.ndarray
+
+
 class Worker(NamedTuple):
     thread: int
     threads: int
@@ -90,8 +95,10 @@ def test_lookup() -> None:
     random = np.random.default_rng(0)
     table, ids = random.standard_normal((WORDS, 16)).astype(np.float32), random.integers(0, WORDS, 9)
     x = np.full((9, 16), -1, np.float32)
-    lookup(table, ids, x, 16, 2, 7)
-    np.testing.assert_array_equal(x[2:7], table[ids[2:7]])
+    scale = np.array([1, 2, 0] * 3, np.float32)
+    lookup(table, Inputs(ids, scale), x, 15, 2, 7)
+    np.testing.assert_array_equal(x[2:7, :15], scale[2:7, None] * table[ids[2:7], :15])
+    assert (x[:, 15:] == -1).all()
     assert (x[:2] == -1).all()
     assert (x[7:] == -1).all()
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from neglm_cli.lm import reference
 from neglm_cli.lm.cuda.arrays import BatchArrays
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.objective.random import DROPOUT, draw, stream
+from neglm_cli.settings.train_lm import dropout_threshold
 
 SEED, EPOCH = 5, 2
 FIRST_POSITION, STRIDE = 41, 1000
@@ -16,10 +18,18 @@ def positions(batch: int, steps: int) -> np.ndarray:
     return (FIRST_POSITION + STRIDE * np.arange(batch)[:, None] + np.arange(steps)).astype(np.uint64)
 
 
+def unit_masks(widths: list[int], batch: int, steps: int, dropout: float) -> list[np.ndarray]:
+    """Return the dropout masks of units: see `reference.unit_masks`."""
+    return reference.unit_masks(widths, positions(batch, steps), _keys(len(widths)), dropout_threshold(dropout))
+
+
+def _keys(count: int) -> np.ndarray:
+    return draw(np.array([stream(SEED, DROPOUT, EPOCH)]), np.arange(count, dtype=np.uint64))
+
+
 def header(layers: int = 1) -> np.ndarray:
     """See `functions`."""
-    keys = draw(np.array([stream(SEED, DROPOUT, EPOCH)]), np.arange(layers + 1, dtype=np.uint64))
-    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_POSITION, *keys], np.uint64)
+    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_POSITION, 0, *_keys(layers + 1)], np.uint64)
 
 
 def packed(inputs: np.ndarray, targets: np.ndarray, capacity: int = 0) -> np.ndarray:

@@ -19,7 +19,18 @@ from tests.lm.making import END_OF_LINE, TINY, counts, device, materialize, mini
 from tests.lm.test_device import VARIANTS, WORDS, compare, variant_of
 
 LENGTHS = (None, 2, None)
-QUICK = ["neglm", "neglm-b", "softmax", "shared by a batch", "reset", "exact adam", "one row", "tied", "tied, softmax"]
+QUICK = [
+    "neglm",
+    "neglm-b",
+    "softmax",
+    "shared by a batch",
+    "reset",
+    "exact adam",
+    "one row",
+    "tied",
+    "tied, softmax",
+    "all dropout",
+]
 
 
 def slow_except(quick: list[str], names: Iterable[str]) -> list[Any]:

@@ -13,7 +13,7 @@ from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
 from neglm_cli.lm.cuda.lstm import LayerArrays, OutputGradients, Tiling
 from neglm_cli.settings.train_lm import dropout_threshold
 from tests.lm.cuda.executors import SMALL_STEPS
-from tests.lm.cuda.making import EPOCH, SEED, batch_arrays, by_rows, positions
+from tests.lm.cuda.making import batch_arrays, by_rows, unit_masks
 
 END = 3
 INPUTS = 3
@@ -37,10 +37,9 @@ class Layer:
         x, self.d_out = (random.standard_normal((batch, steps, width)) for width in (INPUTS, units))
         words = random.integers(2, 5, (batch, steps))
         state_mask = (words != END).astype(float) if end >= 0 else np.ones((batch, steps))
-        self.masks = [
-            np.ones(1),
-            reference.dropout_masks([INPUTS, units], positions(batch, steps), dropout, SEED, EPOCH)[1],
-        ]
+        self.masks = reference.Masks(
+            [np.ones(1), unit_masks([INPUTS, units], batch, steps, dropout)[1]], [np.ones((1, 1))]
+        )
         start_h, start_c = random.uniform(-1, 1, (2, batch, units)) * state_mask[:, :1]
         self.model = reference.Model(
             x.reshape(rows, INPUTS), [weights[:INPUTS].astype(float)], [weights[INPUTS + 1 :].astype(float)],

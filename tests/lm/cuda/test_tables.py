@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from neglm_cli.lm import reference
 from neglm_cli.lm.cuda import tables
 from neglm_cli.lm.cuda.arrays import SparseGradients, StepConfig
 from neglm_cli.lm.cuda.gpu import Gpu
@@ -13,7 +12,7 @@ from neglm_cli.lm.cuda.tables import Chunks, OccurrenceLayout, Occurrences, RowI
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import draw
 from neglm_cli.settings.train_lm import dropout_threshold
-from tests.lm.cuda.making import EPOCH, NOISE_KEY, NOISE_POSITION, SEED, batch_arrays, by_rows, positions
+from tests.lm.cuda.making import NOISE_KEY, NOISE_POSITION, batch_arrays, by_rows, positions, unit_masks
 
 WORDS, K = 11, 3
 WIDTH, EMBEDDING = 7, 5  # values of a row of both tables; an input has fewer
@@ -153,7 +152,7 @@ def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> 
         order=it.occurrences.order, terms=Terms(gpu.upload(factors), gpu.upload(source)), layout=it.layout,
         batch=it.batch, config=StepConfig(case.batch, case.steps, dropout_threshold(dropout)),
     )  # fmt: skip
-    masks = reference.dropout_masks([EMBEDDING, 1], positions(case.batch, case.most_steps), dropout, SEED, EPOCH)[0]
+    masks = unit_masks([EMBEDDING, 1], case.batch, case.most_steps, dropout)[0]
     parts = np.zeros((it.total, WIDTH))
     parts[: case.capacity, :EMBEDDING] = by_rows(masks) * source[: case.capacity, :EMBEDDING]
     parts[case.capacity : 2 * case.capacity] = (
@@ -183,7 +182,7 @@ def test_lookup(gpu: Gpu, dropout: float) -> None:
         tables.lookup, batch * steps, table=gpu.upload(table), batch=batch_arrays(gpu, inputs, targets),
         config=StepConfig(batch, steps, dropout_threshold(dropout)), x=xh, width=EMBEDDING,
     )  # fmt: skip
-    masks = reference.dropout_masks([EMBEDDING, 1], positions(batch, steps), dropout, SEED, EPOCH)[0]
+    masks = unit_masks([EMBEDDING, 1], batch, steps, dropout)[0]
     expected = np.full((batch * steps + 1, EMBEDDING + 4), -1.0)
     expected[:-1, :EMBEDDING] = by_rows(table[inputs, :EMBEDDING] * masks)
     np.testing.assert_allclose(gpu.download(xh), expected, rtol=1e-6)
