@@ -39,6 +39,7 @@ def _estimate(texts: "Texts", settings: "Settings", gpu: "Gpu | None") -> dict[s
     there = machine_memory() if gpu is None else gpu.memory()[0]
     total = sum(memory.values())
     fields = {"layers": settings.layers, "optimizer": settings.optimizer, "tie": settings.tie}
+    fields["progress"] = {"averaged": settings.average}
     lengths = {"V": shape.words, "W": len(texts.words.words), "D": shape.embedding, "H": shape.hidden}
     lengths |= {"L": shape.layers, "B": settings.batch}
     words_per_epoch = Batches(texts.corpus, settings.batch, settings.bptt).words

@@ -39,7 +39,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "softmax": {"loss": "softmax"},
     "neglm, Adagrad": {"optimizer": "adagrad", "lr": 0.05},
     "neglm, exact Adam": {"optimizer": "adam", "adam": "exact", "lr": 0.01},
-}
+    "neglm, tied, with all kinds of dropout": {
+        "tie": True, "dropout_kind": "variational", "embedding_dropout": 0.2, "recurrent_dropout": 0.4,
+    },
+    "softmax, tied": {"tie": True, "loss": "softmax"},
+    "neglm, averaged": {"average": 1},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,12 @@ def described(error: Exception) -> str:
     """Describe an error in one line, without directories of this machine: reports are shared."""
     first = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {re.sub(r'(?:/[^/ ]+)+/', '…/', first)}"
+
+
+def changed_settings(settings: Settings, changes: dict[str, Any]) -> Settings:
+    """Return settings with the changes of a variant."""
+    changed = replace(settings, **changes)
+    return replace(changed, embedding=changed.hidden) if changed.tie else changed
 
 
 class Task(NamedTuple):
@@ -115,8 +126,13 @@ def compare(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
     """Train and score on two devices; return the errors of the first."""
     device, expected = make(task), make_expected(task)
     try:
-        start = _parameters(expected)
+        start, averaged = _parameters(expected), [device, expected] if task.settings.average else []
+        for each in averaged:
+            each.add_to_average(1)
         errors, _ = _train(device, expected, task, Progress())
+        for each in averaged:
+            each.add_to_average(2)
+            each.swap_average()
         return errors | _training_errors(device, expected, start) | _scoring_errors(device, expected, task)
     finally:
         device.close()
@@ -150,7 +166,7 @@ def compare_resumed(task: Task, make: Maker, make_next: Maker) -> dict[str, floa
 def cpu_checks(task: Task) -> Iterator[Check]:
     """Check the CPU against the reference."""
     for name, changes in VARIANTS.items():
-        changed = task._replace(settings=replace(task.settings, **changes))
+        changed = task._replace(settings=changed_settings(task.settings, changes))
         yield checked(name, partial(compare, changed, on_cpu, by_reference))
     exact = task._replace(settings=replace(task.settings, optimizer="adam", adam="exact", lr=0.01))
     yield checked("a training resumed from a checkpoint", partial(compare_resumed, exact, on_cpu, on_cpu))

@@ -143,6 +143,15 @@ class Device(Protocol):
         """Submit a training step. Steps run in the order of submission."""
         ...
 
+    def add_to_average(self, number: int) -> None:
+        """Submit an update of the parameters' average by their values after the steps submitted so far. number: of this
+        snapshot, from 1 on."""
+        ...
+
+    def swap_average(self) -> None:
+        """Exchange the parameters and their average, to validate or save it."""
+        ...
+
     def log_z(self) -> np.ndarray:
         """Compute log Z after the last words of the last minibatch, float64, one value a row."""
         ...

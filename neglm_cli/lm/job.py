@@ -92,7 +92,8 @@ class Job:
         return sum(ranks.allgather(reader.tally), Tally()).perplexity
 
     def save_model(self, path: str) -> None:
-        self._save(path, MODEL, self.device.parameters())
+        with self.trainer.averaged():
+            self._save(path, MODEL, self.device.parameters())
 
     def save_checkpoint(self, path: str) -> None:
         self._save(path, CHECKPOINT, self.device.parameters() | self.device.state())

@@ -13,7 +13,7 @@ from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import alias_table, draw_word, noise_positions, probabilities
 from neglm_cli.objective.random import NOISE, draw, stream
 from neglm_cli.settings.losses import LOSSES
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE, ParameterSpec, parameters
+from neglm_cli.settings.parameters import AVERAGE, CELL_STATE, HIDDEN_STATE, ParameterSpec, parameters
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -30,6 +30,7 @@ class ReferenceDevice:
     def prepare_training(self) -> None:
         settings, shape = self.settings, self.shape
         self.h, self.c = ([np.zeros((settings.batch, shape.hidden)) for _ in range(shape.layers)] for _ in range(2))
+        self.average: reference.Model | None = None
         self.optimizer = reference.Optimizer(
             settings.optimizer, not settings.exact_adam, settings.clip, self.model.like(), self.model.like()
         )
@@ -61,6 +62,15 @@ class ReferenceDevice:
         self.h, self.c = activations.h, activations.c
         return Finished(StepResult(loss, inputs.size, norm))
 
+    def add_to_average(self, number: int) -> None:
+        self.average = self.average or self.model.like()
+        for average, parameter in zip(self.average.arrays(), self.model.arrays(), strict=True):
+            average += (parameter - average) / number
+
+    def swap_average(self) -> None:
+        assert self.average is not None
+        self.model, self.average = self.average, self.model
+
     def log_z(self) -> np.ndarray:
         return reference.log_sum_exp(self.logits(self.h[-1]))
 
@@ -87,12 +97,14 @@ class ReferenceDevice:
         tensors |= {HIDDEN_STATE: np.stack(self.h), CELL_STATE: np.stack(self.c)}
         for prefix, kept in optimizer_arrays(self.settings, self.optimizer).items():
             tensors |= _to_tensors(kept, prefix)
-        return tensors
+        return tensors | (_to_tensors(self.average, AVERAGE) if self.average else {})
 
     def restore(self, tensors: Mapping[str, np.ndarray]) -> None:
         for prefix, model in ({"": self.model} | optimizer_arrays(self.settings, self.optimizer)).items():
             for array, value in zip(model.arrays(), model_of(tensors, self.shape, prefix).arrays(), strict=True):
                 array[:] = value
+        if f"{AVERAGE}output" in tensors:
+            self.average = model_of(tensors, self.shape, AVERAGE)
         self.h, self.c = (list(tensors[name].astype(np.float64)) for name in (HIDDEN_STATE, CELL_STATE))
 
     def close(self) -> None:

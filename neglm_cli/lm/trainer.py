@@ -2,7 +2,8 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from neglm_cli.text.encoded import EncodedCorpus
 QUEUED = 2  # minibatches submitted ahead, so that the device never waits
 WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
 MAX_LOSS_RATIO = 1000.0  # times the first loss: a higher one stops the run at once
+AVERAGE_EVERY = 10  # minibatches between snapshots of the parameters that are averaged
 DIVERGENCE_RATIO = 2.0  # times the lowest mean loss of a window: a window with a higher mean stops the run
 
 
@@ -112,6 +114,8 @@ class Trainer:
                 batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, self.rate
             )  # fmt: skip
             self._pending.append(self._device.train(minibatch))
+            if snapshots := self._snapshots(step):
+                self._device.add_to_average(snapshots)
             while len(self._pending) > QUEUED:
                 yield self._finish()
         yield from self.wait()
@@ -124,6 +128,7 @@ class Trainer:
         progress = self.progress
         progress.minibatch += 1
         progress.step += 1
+        progress.averaged = self._snapshots(progress.step) or progress.averaged
         progress.words += result.words
         progress.loss_sum += result.loss
         progress.loss_words += result.words
@@ -163,7 +168,10 @@ class Trainer:
     def _end_epoch(self) -> EpochEnd:
         progress = self.progress
         self._device.flush_lazy_updates(progress.step, self.rate)
-        perplexity = self._validate() if self._validate is not None else None
+        perplexity = None
+        if self._validate is not None:
+            with self.averaged():
+                perplexity = self._validate()
         if perplexity is not None and not math.isfinite(perplexity):
             raise self._diverged(f"the perplexity of the validation text is {perplexity:g}")
         words = progress.loss_words
@@ -174,6 +182,26 @@ class Trainer:
             progress.valid_perplexities.append(perplexity)
         progress.epoch, progress.minibatch, progress.loss_sum, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
         return EpochEnd(progress.epoch, loss, words, perplexity, best)
+
+    def _snapshots(self, step: int) -> int:
+        """Return the number of snapshots in the average of the parameters if `step` adds one, else 0."""
+        first = self._settings.average_from(self.progress.valid_perplexities, self._validate is not None)
+        if first is None:
+            return 0
+        steps = step - first * len(self._batches)
+        return steps // AVERAGE_EVERY if steps > 0 and steps % AVERAGE_EVERY == 0 else 0
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Use the average of the parameters, if there is one, to validate or save."""
+        if not self.progress.averaged:
+            yield
+            return
+        self._device.swap_average()
+        try:
+            yield
+        finally:
+            self._device.swap_average()
 
     def _out_of_patience(self) -> bool:
         patience, found = self._settings.patience, self.progress.valid_perplexities

@@ -127,5 +127,6 @@ OPTIMIZERS = {
     ),
 }
 LAST_UPDATE_STEP = "last_update_step"
+AVERAGE = "average."  # prefix of the averages of parameters
 
 HIDDEN_STATE, CELL_STATE = "hidden_state", "cell_state"  # of the LSTM, carried from minibatch to minibatch

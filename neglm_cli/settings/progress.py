@@ -33,6 +33,9 @@ class Progress:
             "text."
         },
     )
+    averaged: int = field(
+        default=0, metadata={"meaning": "Number of snapshots in the average of the parameters; see TRAINING."}
+    )
 
     @property
     def best(self) -> float:

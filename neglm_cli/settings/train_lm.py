@@ -1,5 +1,6 @@
 """The settings of a training, without its data: the options of `neglm train-lm`, stored with the model."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -135,6 +136,12 @@ class Settings:
         "Clip the gradient to this norm, over all parameters. gradient_norm in LOG is the norm before clipping.",
         panel=TRAINING, metavar="NORM", above=0, note="the paper's",
     )  # fmt: skip
+    average: int = setting(
+        0,
+        "Average the parameters, as AWD-LSTM does, once an epoch is worse than the best one N epochs before it; "
+        "without --valid, over the second half of the epochs. The average is validated and saved. 0: never.",
+        panel=TRAINING, least=0, most=1_000_000,
+    )  # fmt: skip
     reset_at_eos: bool = setting(
         False, "Start each line from a zero state, also at test time. (The paper never resets it.)", panel=TRAINING
     )
@@ -193,6 +200,20 @@ class Settings:
     def exact_adam(self) -> bool:
         """True if zero-gradient Adam steps are applied lazily instead of skipped."""
         return self.optimizer == "adam" and self.adam == "exact"
+
+    def average_from(self, perplexities: Sequence[float], validated: bool) -> int | None:
+        """Return the epoch, from 0 on, at whose start averaging begins; None if it is not known yet.
+
+        perplexities: of the validation text after each epoch so far; validated: True if there is such a text.
+        """
+        if not self.average:
+            return None
+        if not validated:
+            return self.epochs // 2
+        for epoch in range(self.average, len(perplexities)):
+            if perplexities[epoch] > min(perplexities[: epoch + 1 - self.average]):
+                return epoch + 1
+        return None
 
     def rate(self, epoch: int) -> float:
         """Return the learning rate of an epoch, counted from 0: it decays after each epoch from `decay_from` on."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITHOUT_LOG_Z
 from neglm_cli.settings.parameters import (
+    AVERAGE,
     CELL_STATE,
     HIDDEN_STATE,
     LAST_UPDATE_STEP,
@@ -41,6 +42,7 @@ class Tensor(NamedTuple):
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
     untied: bool = False  # True if a tied model does not have it
+    averaged: bool = False  # True if only trainings have it that average their parameters
 
 
 class Field(NamedTuple):
@@ -137,6 +139,18 @@ CHECKPOINT_TENSORS = (
             spec.shape,
             f"optimizer state of `{spec.name}`",
             untied=bool(spec.tied_to),
+        )
+        for spec in PARAMETERS
+    ),
+    *(
+        Tensor(
+            f"{AVERAGE}{spec.name}",
+            "float32",
+            spec.shape,
+            f"average of `{spec.name}`; none if `progress.averaged` is 0",
+            MAX_WEIGHT,
+            bool(spec.tied_to),
+            averaged=True,
         )
         for spec in PARAMETERS
     ),
@@ -292,9 +306,9 @@ KINDS = {
 
 def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
     """Return all tensors of a file with these fields, with placeholders in names filled in."""
-    found, tied = [], fields.get("tie", False)
+    found, tied, averaged = [], fields.get("tie", False), fields.get("progress", {}).get("averaged", 0)
     for tensor in kind.tensors:
-        if tensor.untied and tied:
+        if (tensor.untied and tied) or (tensor.averaged and not averaged):
             continue
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):

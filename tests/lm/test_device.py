@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neglm_cli.lm.checks import changed_settings
 from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import SMALL, ReferenceTraining, device, minibatch, model_of
@@ -33,6 +34,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one row": {"batch": 1},
     "more rows than a tile": {"batch": 23, "hidden": 40, "embedding": 33},
     "threads without words": {"loss": "softmax", "threads": 7},
+    "average": {"average": 1},
+    "average, tied": {"average": 1, "tie": True, "threads": 3},
     "variational dropout": {"dropout_kind": "variational"},
     "embedding dropout": {"embedding_dropout": 0.3},
     "recurrent dropout": {"recurrent_dropout": 0.4},
@@ -62,8 +65,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def variant_of(settings: Settings, name: str) -> Settings:
-    changed = replace(settings, **VARIANTS[name])
-    return replace(changed, embedding=changed.hidden) if changed.tie else changed
+    return changed_settings(settings, VARIANTS[name])
 
 
 def compare(
@@ -79,8 +81,17 @@ def compare(
             assert result.words == wanted.words == batch.inputs.size
             assert result.loss == pytest.approx(wanted.loss, rel=1e-5)
             assert result.norm == pytest.approx(wanted.norm, rel=1e-4)
+            if settings.average:
+                for each in (trained, expected):
+                    each.add_to_average(number + 1)
         trained.flush_lazy_updates(len(lengths), settings.lr)
         np.testing.assert_allclose(trained.log_z(), expected.log_z()[rows], atol=2e-4)
+        if settings.average:  # compare the average, and as state of the optimizer the parameters
+            kept = model_of(trained.parameters(), settings)
+            trained.swap_average()
+            expected.swap_average()
+            for mine, theirs in zip(kept.arrays(), expected.average.arrays(), strict=True):  # type: ignore[union-attr]
+                np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
         found = model_of(trained.parameters(), settings)
         for mine, theirs in zip(found.arrays(), expected.model.arrays(), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.device import Minibatch, StepResult
-from neglm_cli.lm.trainer import MAX_LOSS_RATIO, WINDOW, DivergedError, EpochEnd, Stopped, Trainer
+from neglm_cli.lm.trainer import AVERAGE_EVERY, MAX_LOSS_RATIO, WINDOW, DivergedError, EpochEnd, Stopped, Trainer
 from neglm_cli.settings.parameters import OPTIMIZERS
 from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
@@ -27,6 +27,8 @@ class Recorder:
     def __init__(self, loss: Callable[[int], float] = lambda step: 1.0) -> None:
         self.given: list[Minibatch] = []
         self._loss = loss
+        self.snapshots: list[tuple[int, int]] = []  # step and number of each
+        self.swaps = 0
 
     def train(self, minibatch: Minibatch) -> "Future[StepResult]":
         self.given.append(minibatch)
@@ -37,6 +39,12 @@ class Recorder:
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         pass
+
+    def add_to_average(self, number: int) -> None:
+        self.snapshots.append((self.given[-1].step, number))
+
+    def swap_average(self) -> None:
+        self.swaps += 1
 
 
 def run(settings: Settings, recorder: Any, progress: Progress | None = None, **options: Any) -> list[Any]:
@@ -131,9 +139,37 @@ def test_stopping_during_validation_leaves_the_epoch_unfinished() -> None:
     assert [end.perplexity for end in ends] == [9, 8, 7]
 
 
+def test_the_average_starts_when_validation_gets_worse() -> None:
+    """The third epoch is worse than the best one two epochs before it; the average begins with the fourth."""
+    recorder, settings = Recorder(), replace(SETTINGS, batch=2, bptt=3, epochs=5, average=2)
+    perplexities = iter([9.0, 8.0, 9.5, 7.0, 7.0])
+    run(settings, recorder, validate=lambda: next(perplexities))
+    steps = len(recorder.given) // 5
+    assert recorder.snapshots == [
+        (3 * steps + AVERAGE_EVERY * number, number) for number in range(1, 2 * steps // AVERAGE_EVERY + 1)
+    ]
+    assert recorder.swaps == 4  # there and back, for two validations
+
+
+def test_without_validation_the_second_half_is_averaged() -> None:
+    recorder = Recorder()
+    run(replace(SETTINGS, batch=2, bptt=3, epochs=4, average=1), recorder)
+    steps = len(recorder.given) // 4
+    assert recorder.snapshots[0] == (2 * steps + AVERAGE_EVERY, 1)
+
+
+def test_an_average_is_not_started_by_an_epoch_that_is_only_worse_than_the_last() -> None:
+    settings = replace(SETTINGS, average=3)
+    assert settings.average_from([9, 8, 7, 7.5, 7.6], validated=True) is None
+    assert settings.average_from([9, 8, 7, 7.5, 7.6, 7.7], validated=True) == 6
+    assert replace(settings, average=0).average_from([1, 2, 3, 4, 5], validated=True) is None
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_resumed_run_equals_an_uninterrupted_one(optimizer: str) -> None:
-    settings = replace(SMALL, optimizer=optimizer, adam="exact", lr=0.05, epochs=2, batch=4, bptt=7, reset_at_eos=True)
+    settings = replace(
+        SMALL, optimizer=optimizer, adam="exact", lr=0.05, epochs=2, batch=4, bptt=7, reset_at_eos=True, average=1
+    )
     complete = device(settings, 50)
     list(Trainer(Words(IDS), complete, settings, Progress()).run())
     for stop in (1, 6, 13):

@@ -12,7 +12,7 @@ ON_GPU = ["neglm", "softmax", "shared by a batch", "exact adam", "tied", "tied, 
 ON_CPU = [
     "neglm", "neglm-b", "nce", "softmax", "shared by a step", "shared by a batch", "reset", "adagrad", "adam",
     "exact adam", "adam, softmax", "three layers, three threads", "tied", "tied, softmax",
-    "tied, shared by a step", "tied, exact adam", "all dropout",
+    "tied, shared by a step", "tied, exact adam", "all dropout", "average",
 ]  # fmt: skip
 
 

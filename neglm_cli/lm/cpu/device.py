@@ -25,7 +25,7 @@ from neglm_cli.lm.tensors import optimizer_arrays, row_steps, stacked_row_steps
 from neglm_cli.objective.noise import noise_positions
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
+from neglm_cli.settings.parameters import AVERAGE, CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -65,6 +65,7 @@ class CpuDevice:
         ranks = self._setup.ranks
         self._training = Training(self._setup, self.weights, self.team, self._owned)
         self._training.transpose()
+        self._has_average = False
         self._parallel = DataParallel(ranks, self._training) if ranks.size > 1 else None
 
     def train(self, minibatch: Minibatch) -> Pending:
@@ -111,6 +112,13 @@ class CpuDevice:
             ids, _by_step(targets), state_mask, scale, dropped_for, drawn_for, noise_key, keys.units, keys.recurrent
         )  # fmt: skip
 
+    def add_to_average(self, number: int) -> None:
+        self._has_average = True
+        self.team.start(self._training.add_to_average, number)
+
+    def swap_average(self) -> None:
+        self.team.results(self._training.swap_average)
+
     def log_z(self) -> np.ndarray:
         y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden
         rows = len(y)
@@ -138,6 +146,8 @@ class CpuDevice:
         tensors = row_steps(self.shape, self.settings, training.state.last_update_step)
         for prefix, kept in optimizer_arrays(self.settings, training.state).items():
             tensors |= to_tensors(kept, self.shape, prefix)
+        if training.average is not None and self._has_average:
+            tensors |= to_tensors(training.average, self.shape, AVERAGE)
         for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
             tensors[name] = gather_rows(self._setup.ranks, array[:, : self._setup.batch, :hidden])
         return tensors
@@ -147,6 +157,9 @@ class CpuDevice:
         load_tensors(self.weights, self.shape, tensors)
         for prefix, kept in optimizer_arrays(self.settings, training.state).items():
             load_tensors(kept, self.shape, tensors, prefix)
+        self._has_average = f"{AVERAGE}output" in tensors
+        if training.average is not None and self._has_average:
+            load_tensors(training.average, self.shape, tensors, AVERAGE)
         for name, array in ((HIDDEN_STATE, training.activations.h), (CELL_STATE, training.activations.c)):
             array[:, : self._setup.batch, :hidden] = tensors[name][:, self._setup.rows]
         steps = stacked_row_steps(self.shape, self.settings, tensors)
@@ -171,6 +184,9 @@ def load_kernels(settings: Settings, training: bool) -> None:
         device.prepare_training()
         minibatch = Minibatch(words, words, np.ones((1, 1), np.uint64), 0, 0, 1, 0.0)
         device._training.step(*device._rows_of(minibatch), worker)
+        if settings.average:
+            device._training.add_to_average(1, worker)
+            device._training.swap_average(worker)
         device.log_z()
     CpuScorer(device, 1).score(words, words)
     device.close()

@@ -1,12 +1,14 @@
 """A training step on the CPU, run by every thread of a team: forward, loss, backward, optimizer step."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, ThreadPartition, Weights
+from neglm_cli.lm.cpu.average import swap, update_average
 from neglm_cli.lm.cpu.batch_parts import batch_parts, part_of_rows
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.losses import make_loss
@@ -48,6 +50,7 @@ class Training:
         if settings.recurrent_dropout_threshold:
             self._dropped = weights._replace(w_hh=arrays.zeros(*weights.w_hh.shape))
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
+        self.average = arrays.zeros_like(weights) if settings.average else None
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
         self.buffers = arrays.backward_buffers(shape, batch, steps, owned)
@@ -143,6 +146,21 @@ class Training:
         self.optimizer_step(config, norm, rows, worker)
         return norm
 
+    def add_to_average(self, number: int, worker: Worker) -> None:
+        for average, parameters in self._averaged():
+            update_average(average, parameters, np.float32(1 / number), worker)
+
+    def swap_average(self, worker: Worker) -> None:
+        for average, parameters in self._averaged():
+            swap(average, parameters, worker)
+
+    def _averaged(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield flat arrays of averages, and of their parameters."""
+        assert self.average is not None
+        parameters = self.weights.distinct()
+        for name, average in self.average.distinct().items():
+            yield average.reshape(-1), parameters[name].reshape(-1)
+
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
         if self._exact:
@@ -154,7 +172,7 @@ class Training:
         """Return the bytes of all arrays, by purpose."""
         purposes: dict[str, tuple[Any, ...]] = {
             "parameters": (self.weights,),
-            "optimizer": (self.state,),
+            "optimizer": (self.state, self.average or ()),
             "gradients": (self.gradients, *self.sparse.values(), *self.loss.table_gradients()),
             "minibatch": (
                 self.activations, self.buffers, self.transposed, *self.loss.buffers(), *self.reductions, self.log_z_y,

@@ -1,7 +1,7 @@
 """Checks of a GPU: every kernel at realistic sizes, against NumPy and the CPU device."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ from neglm_cli.lm.checks import (
     Check,
     Maker,
     Task,
+    changed_settings,
     checked,
     compare,
     compare_resumed,
@@ -46,7 +47,7 @@ class Sizes:
     products: tuple[Extent, ...] = (Extent(400, 1200, 301), Extent(20_000, 2048, 513))
 
     def task(self, **changes: object) -> Task:
-        return Task(replace(self.settings, **changes), self.words, self.minibatches, self.scored)  # type: ignore[arg-type]
+        return Task(changed_settings(self.settings, changes), self.words, self.minibatches, self.scored)
 
 
 class NumpyGemm:

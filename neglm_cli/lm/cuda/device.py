@@ -24,7 +24,7 @@ from neglm_cli.lm.trainer import QUEUED
 from neglm_cli.objective.noise import noise_positions
 from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
-from neglm_cli.settings.parameters import CELL_STATE, HIDDEN_STATE
+from neglm_cli.settings.parameters import AVERAGE, CELL_STATE, HIDDEN_STATE
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -71,6 +71,7 @@ class CudaDevice:
         if self.settings.recurrent_dropout_threshold:
             network.allocate_dropped()
         self._training = Training(self._setup, network, self.weights)
+        self._has_average = False
         rows = batch * self.settings.bptt
         self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
 
@@ -97,6 +98,13 @@ class CudaDevice:
             return pending
         local = pending.result()
         return Finished(local._replace(loss=self._training.total_loss(local.loss)))
+
+    def add_to_average(self, number: int) -> None:
+        self._has_average = True
+        self._training.add_to_average(number)
+
+    def swap_average(self) -> None:
+        self._training.swap_average()
 
     def log_z(self) -> np.ndarray:
         hidden, rows = self.shape.hidden, min(LOG_Z_ROWS, self._setup.batch)
@@ -131,6 +139,8 @@ class CudaDevice:
         tensors = row_steps(self.shape, settings, self.gpu.download(state.last_update_step))
         for prefix, kept in optimizer_arrays(settings, state).items():
             tensors |= to_tensors(self.gpu, kept, self.shape, prefix)
+        if self._training.average is not None and self._has_average:
+            tensors |= to_tensors(self.gpu, self._training.average, self.shape, AVERAGE)
         states = zip((HIDDEN_STATE, CELL_STATE), self._last_state(), strict=True)
         return tensors | {name: gather_rows(self._setup.ranks, array) for name, array in states}
 
@@ -139,6 +149,9 @@ class CudaDevice:
         load_tensors(gpu, self.weights, self.shape, tensors)
         for prefix, kept in optimizer_arrays(self.settings, training.state).items():
             load_tensors(gpu, kept, self.shape, tensors, prefix)
+        self._has_average = f"{AVERAGE}output" in tensors
+        if training.average is not None and self._has_average:
+            load_tensors(gpu, training.average, self.shape, tensors, AVERAGE)
         steps = stacked_row_steps(self.shape, self.settings, tensors)
         if steps is not None:
             gpu.write(training.state.last_update_step, steps.reshape(-1))

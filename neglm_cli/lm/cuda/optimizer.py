@@ -179,3 +179,17 @@ def flush_lazy_updates(
         cuda.syncthreads()
         if cuda.threadIdx.x == 0 and last > 0 and skipped > 0:
             last_update_step[row] = step - 1
+
+
+@kernel(threads=THREADS)
+def update_average(average: Floats, parameters: Floats, weight: Float) -> None:
+    """Compute average += weight · (parameters − average)."""
+    for i in range(cuda.grid(1), parameters.size, cuda.gridsize(1)):
+        average[i] += weight * (parameters[i] - average[i])
+
+
+@kernel(threads=THREADS)
+def swap(a: Floats, b: Floats) -> None:
+    """Exchange the values of two arrays."""
+    for i in range(cuda.grid(1), a.size, cuda.gridsize(1)):
+        a[i], b[i] = b[i], a[i]

@@ -1,5 +1,7 @@
 """A training step on the GPU: forward, loss, backward, optimizer step. All launches are asynchronous."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from neglm_cli.lm.cuda import optimizer
@@ -39,6 +41,7 @@ class Training:
         self._gpu, self._network, self._shape, self._settings = gpu, network, shape, settings
         self.weights, self._alias_table = weights, gpu.upload(setup.alias_table())
         self.state = zero_state(gpu, shape, settings.optimizer)
+        self.average = zero_weights(gpu, shape) if settings.average else None
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
         self._tables = TableGradients(gpu, shape, settings, float(setup.bias))
@@ -120,6 +123,23 @@ class Training:
             gradients=gradients, update=update, result=self.result, first=first, count=count,
         )  # fmt: skip
 
+    def add_to_average(self, number: int) -> None:
+        for average, parameters, blocks in self._averaged():
+            self._gpu.launch(
+                optimizer.update_average, blocks, average=average, parameters=parameters, weight=np.float32(1 / number)
+            )
+
+    def swap_average(self) -> None:
+        for average, parameters, blocks in self._averaged():
+            self._gpu.launch(optimizer.swap, blocks, a=average, b=parameters)
+
+    def _averaged(self) -> Iterator[tuple[Array, Array, int]]:
+        """Yield flat arrays of averages and of their parameters, and the blocks to launch for them."""
+        assert self.average is not None
+        for average, parameters in zip(self.average[:2], self.weights[:2], strict=True):  # tables, layers
+            blocks = blocks_for(self._gpu, -(-average.size // optimizer.THREADS))
+            yield average.reshape(-1), parameters.reshape(-1), blocks
+
     def flush_lazy_updates(self, sparse: SparseGradients, step: int, rate: float) -> None:
         """Apply the updates that rows skipped before `step`."""
         self._gpu.launch(
@@ -142,7 +162,10 @@ class Training:
         gradients = self.gradients.nbytes + self._loss.dense_gradients.nbytes
         return {
             "parameters": self.weights.nbytes,
-            "optimizer": state.exp_avg.nbytes + state.exp_avg_sq.nbytes + state.last_update_step.nbytes,
+            "optimizer": state.exp_avg.nbytes
+            + state.exp_avg_sq.nbytes
+            + state.last_update_step.nbytes
+            + (self.average.nbytes if self.average else 0),
             "gradients": gradients + sum(array.nbytes for array in sparse),
         }
 

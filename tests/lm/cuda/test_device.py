@@ -30,6 +30,7 @@ QUICK = [
     "tied",
     "tied, softmax",
     "all dropout",
+    "average, tied",
 ]
 
 
