@@ -48,6 +48,7 @@ MODELS = {
     "neg, reset": "--loss neg --layers 1 --reset-at-eos",
     "softmax": "--loss softmax --layers 2",
     "softmax, reset": "--loss softmax --layers 1 --reset-at-eos",
+    "tied": "--tie --layers 2 --recurrent-dropout 0.2 --average 1 --epochs 2",
 }
 TEXT = some_text(150, seed=3) + b"nowhere <unk> w1\n\nw3 <eos> w2 w1\n w2\tw1"  # the last line has no end
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from neglm_cli.cli.roff import bold, paragraph, section, tagged, verbatim
 from neglm_cli.settings.progress import Progress
+from neglm_cli.settings.train_lm import AVERAGE_EVERY
 
 NETWORK = (
     "z = x @ lstm.n.w_ih + h @ lstm.n.w_hh + lstm.n.bias",
@@ -61,8 +62,8 @@ def _network() -> list[str]:
             "later input `<eos>`, at test time as in training, so that lines do not depend on each other. If it is "
             "`false` or missing, the state is carried from line to line: `neglm eval` does so; `neglm score` starts "
             "each line with h = c = 0 unless --carry is given.",
-            "The input x of layer 0 is the input word's row of `embedding`. Each layer n, counted from 0, computes "
-            "from x and from the h and c of its previous step:",
+            "The input x of layer 0 is the input word's row of `embedding`, or of `output` if `tie` is `true`. Each "
+            "layer n, counted from 0, computes from x and from the h and c of its previous step:",
         ),
         *verbatim(*NETWORK),
         *paragraph(
@@ -147,12 +148,17 @@ def _training() -> list[str]:
             "its default is 1e-10."
         ),
         *paragraph(
-            "A minibatch touches the rows of `embedding` of its inputs, and the rows of `output` and `output_bias` "
-            "of its targets and noise words (all rows for softmax). If adam is `lazy`, Adam leaves p, m and v of all "
-            "other rows as they are. If it is `exact`, rows get the steps that they missed, with g = 0, when they "
-            "are touched again and at the end of each epoch; from the 301st missed step on, only m and v change. "
-            "`last_update_step.embedding` and `last_update_step.output` hold the step of each row's last update, or 0 "
-            "for rows not touched yet and for `output` with softmax."
+            "A minibatch touches the rows of `embedding` of its inputs (of `output` if `tie` is `true`), and the "
+            "rows of `output` and `output_bias` of its targets and noise words (all rows for softmax). If adam is "
+            "`lazy`, Adam leaves p, m and v of all other rows as they are. If it is `exact`, rows get the steps that"
+            " they missed, with g = 0, when they are touched again and at the end of each epoch; from the 301st "
+            "missed step on, only m and v change. `last_update_step.embedding` and `last_update_step.output` hold "
+            "the step of each row's last update, or 0 for rows not touched yet and for `output` with softmax."
+        ),
+        *paragraph(
+            "With the option average, the tensors `average.*` hold the mean of each parameter over `averaged` "
+            f"snapshots (see PROGRESS), one after every {AVERAGE_EVERY} minibatches since the start of the average. "
+            "They are validated and saved as the model; the training goes on with the parameters themselves."
         ),
     ]
 

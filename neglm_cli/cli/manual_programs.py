@@ -26,9 +26,9 @@ eos, unk = ids[b"<eos>"], ids[b"<unk>"]
 options = json.loads(meta["arguments"]) | meta
 reset = options.get("reset_at_eos") in (True, "true")
 
-width = tensor["embedding"].shape[1]
+vectors = tensor.get("embedding", tensor["output"])  # tied
 hidden = tensor["output"].shape[1]
-lstm = torch.nn.LSTM(width, hidden, int(meta["layers"]))
+lstm = torch.nn.LSTM(vectors.shape[1], hidden, int(meta["layers"]))
 weights = {}
 for n in range(lstm.num_layers):
     weights[f"weight_ih_l{n}"] = tensor[f"lstm.{n}.w_ih"].T
@@ -50,7 +50,7 @@ for line in open(sys.argv[2], "rb"):
         if reset and last == eos:
             state = None
         with torch.no_grad():
-            h, state = lstm(tensor["embedding"][[last]], state)
+            h, state = lstm(vectors[[last]], state)
         logits = tensor["output"] @ h[0] + offset
         last = ids.get(word, unk)
         log_p = logits[last] - logits.logsumexp(0)
@@ -94,13 +94,14 @@ if meta["loss"] in ("neglm", "neglm-b"):
 if meta["loss"] in ("neglm-b", "nce", "softmax"):
     offset += tensor["output_bias"]
 
+vectors = tensor.get("embedding", tensor["output"])  # tied
 zero = np.zeros(tensor["output"].shape[1])
 last, state = eos, [(zero, zero)] * int(meta["layers"])
 for line in open(sys.argv[2], "rb"):
     for word in [*line.split(), b"<eos>"]:
         if reset and last == eos:
             state = [(zero, zero)] * len(state)
-        h = lstm(tensor["embedding"][last], state)
+        h = lstm(vectors[last], state)
         logits = tensor["output"] @ h + offset
         last = ids.get(word, unk)
         log_p = logits[last] - np.logaddexp.reduce(logits)

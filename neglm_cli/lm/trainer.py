@@ -12,14 +12,13 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.device import Device, Minibatch, Pending, StepResult
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
 from neglm_cli.settings.progress import Progress
-from neglm_cli.settings.train_lm import Settings
+from neglm_cli.settings.train_lm import AVERAGE_EVERY, Settings
 from neglm_cli.text.batches import Batches
 from neglm_cli.text.encoded import EncodedCorpus
 
 QUEUED = 2  # minibatches submitted ahead, so that the device never waits
 WINDOW = 500  # minibatches over which the loss is averaged to detect divergence
 MAX_LOSS_RATIO = 1000.0  # times the first loss: a higher one stops the run at once
-AVERAGE_EVERY = 10  # minibatches between snapshots of the parameters that are averaged
 DIVERGENCE_RATIO = 2.0  # times the lowest mean loss of a window: a window with a higher mean stops the run
 
 

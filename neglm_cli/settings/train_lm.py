@@ -8,6 +8,7 @@ from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
 from neglm_cli.settings.parameters import OPTIMIZERS
 
+AVERAGE_EVERY = 10  # minibatches between snapshots of parameters that are averaged
 DROPOUT_UNITS = 1 << 16  # a dropout probability is rounded to a multiple of 1 / DROPOUT_UNITS
 LARGEST_CONSTANT = 1000  # initial parameters, and constants added to scores
 MOST_ALPHA = 10

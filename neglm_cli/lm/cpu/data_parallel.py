@@ -36,19 +36,20 @@ class DataParallel:
     def step(self, global_batch: Minibatch, batch: BatchArrays, config: StepConfig) -> StepResult:
         """Train on one minibatch. global_batch: the rows of all ranks; batch: those of this rank."""
         ranks, training, run = self._ranks, self._training, self._training.team.results
+        not_dropped = config._replace(recurrent_threshold=0)  # sums of gradients are masked, as on a single rank
         losses = run(training.forward_and_loss, batch, config)
         loss = np.array([sum(loss for loss, _ in losses)])
         if training.shape.tied and not training.tied_to_dense:
-            run(training.backward, batch, config)
+            run(training.backward, batch, not_dropped)
             output = ranks.submit(self._reduce_output, global_batch, config)
             ranks.submit(self._reduce_rest, self._layers, loss).result()
             reduced = {"output": output.result()}
         else:
             output = ranks.submit(self._reduce_output, global_batch, config)
-            run(training.backward, batch, config)
+            run(training.backward, batch, not_dropped)
             inputs = self._reduce_inputs(global_batch, loss)
             reduced = {"output": output.result()} | {training.shape.input_vectors: inputs}
-        norms = run(training.apply_reduced_gradients, config, reduced)
+        norms = run(training.apply_reduced_gradients, batch, config, reduced)
         return StepResult(float(loss[0]), global_batch.inputs.size, norms[0])
 
     def _reduce_inputs(self, global_batch: Minibatch, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

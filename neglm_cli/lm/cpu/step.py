@@ -217,6 +217,14 @@ def drop_recurrent_weights(weights, dropped, transposed, batch, config, worker):
 
 
 @kernel
+def drop_recurrent_gradients(gradients, batch, config, worker):
+    """Apply the masks of recurrent dropout to the thread's gradients."""
+    for layer in range(gradients.w_hh.shape[0]):
+        masks = RecurrentDropout(batch.recurrent_keys[layer], config.recurrent_threshold)
+        drop_recurrent(gradients.w_hh[layer], gradients.w_hh[layer], masks, worker.panels)
+
+
+@kernel
 def transpose_layers(weights, transposed, worker):
     """Update the transposed copies of the thread's weights."""
     _transpose_layers(weights, transposed, worker.panels.first, worker.panels.last)

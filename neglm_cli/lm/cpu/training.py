@@ -16,6 +16,7 @@ from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
 from neglm_cli.lm.cpu.step import (
     backward,
     carry_states,
+    drop_recurrent_gradients,
     drop_recurrent_weights,
     forward,
     gradient_norm,
@@ -128,12 +129,16 @@ class Training:
                 update_output(self._moments["output"], self.loss.dense_gradients, config, norm, worker)
             carry_states(self.activations, config.batch * config.steps, config.batch, worker)
 
-    def apply_reduced_gradients(self, config: StepConfig, reduced: dict[str, Rows], worker: Worker) -> float:
+    def apply_reduced_gradients(
+        self, batch: BatchArrays, config: StepConfig, reduced: dict[str, Rows], worker: Worker
+    ) -> float:
         """Update with the gradients of all ranks. Return their norm. reduced: rows of each table that any rank has
         touched, with their gradients."""
         rows = {table: _share_of(reduced[table], worker) for table in self.shape.tables}
         if self.tied_to_dense:
             rows = self._add_to_dense(rows["output"], worker)
+        if config.recurrent_threshold:
+            drop_recurrent_gradients(self.gradients, batch, config, worker)
         squares = sum_of_layer_squares(self.gradients, worker)
         for _, gradients in rows.values():
             squares = sum_of_row_squares(squares, gradients)
