@@ -390,6 +390,8 @@ def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
         (("--resume", "--dry-run"), "--dry-run"),
         (("--resume", "--preset", "1b"), "--preset"),
         (("--adam", "exact"), "--adam is for --optimizer adam"),
+        (("--tie", "--embedding", "5"), "--tie needs --embedding 300"),
+        (("--tie", "--hidden", "5", "--init-output", "0.1"), "--init-output is for an output table of its own"),
         (("--init-range", "1e300"), "--init-range"),
         (("--decay", "inf"), "--decay"),
         (("--bptt", "1" + 30 * "0"), "--bptt"),
