@@ -22,6 +22,7 @@ class Minibatch(NamedTuple):
     number: int  # of the minibatch in its epoch
     step: int  # of all minibatches of the training, from 1 on
     rate: float
+    decay: float = 0.0  # to the trained parameters, in dynamic evaluation
 
 
 class StepResult(NamedTuple):
@@ -106,6 +107,10 @@ class Scorer(Protocol):
         """
         ...
 
+    def outputs(self) -> np.ndarray:
+        """The outputs of the last layer that the last call of `score` predicted from: float32 (B, T, H)."""
+        ...
+
     def step(self, state: State | None, words: np.ndarray) -> StepOutput:
         """Read one word in each row. words: (B,); state: of the rows before these words, None for zeros."""
         ...
@@ -153,6 +158,13 @@ class Device(Protocol):
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the updates of exact Adam that rows skipped in the first `step` steps."""
+        ...
+
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        """Apply the decay of anchored SGD that rows skipped in the first `step` steps, before they are read.
+
+        inputs, targets: words whose rows of the embedding and of the output table are needed; None for all.
+        """
         ...
 
     def parameters(self) -> Tensors:

@@ -117,6 +117,10 @@ OPTIMIZERS = {
         row_steps=True,
     ),
 }
+ANCHORED = "anchored"
+ALL_OPTIMIZERS = OPTIMIZERS | {  # with that of dynamic evaluation, which trains no file
+    ANCHORED: OptimizerSpec((StateSpec("anchor", "trained parameters", "exp_avg"),), row_steps=True)
+}
 LAST_UPDATE_STEP = "last_update_step"
 
 HIDDEN_STATE, CELL_STATE = "hidden_state", "cell_state"  # of the LSTM, carried from minibatch to minibatch

@@ -10,7 +10,7 @@ from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, ThreadPartition, We
 from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.losses import make_loss
-from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
+from neglm_cli.lm.cpu.optimizer import Moments, flush_decay, flush_lazy_updates, update_rows
 from neglm_cli.lm.cpu.step import (
     backward,
     carry_states,
@@ -44,6 +44,9 @@ class Training:
         self.gradients, self.flat_gradients = arrays.dense_gradients(weights, embedding_rows * shape.embedding)
         self.loss = make_loss(shape, settings, parts, setup.alias_table(), setup.train_offsets())
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
+        if settings.anchored:
+            for anchor, trained in zip(self.state.exp_avg, weights, strict=True):
+                anchor[:] = trained
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
         self.buffers = arrays.backward_buffers(shape, batch, steps, owned)
@@ -56,7 +59,7 @@ class Training:
             Moments(weights.embedding, exp_avg.embedding, exp_avg_sq.embedding),
             Moments(weights.output, exp_avg.output, exp_avg_sq.output),
         )
-        self._exact = settings.exact_adam
+        self._anchored, self._catches_up = settings.anchored, settings.catches_up
         rows = min(LOG_Z_ROWS, batch)
         self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
@@ -78,7 +81,7 @@ class Training:
         """Return the thread's parts of the loss and of the sum of squares of the output table's gradients."""
         group_occurrences(batch.ids, self.embedding_gradients, self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
-        if self._exact:
+        if self._catches_up:
             self._flush(EMBEDDING, _of_thread(self.embedding_gradients, worker)[0], config)
             self._flush(OUTPUT, _of_thread(self.loss.gradients, worker)[0], config)
             synchronize(worker)
@@ -115,18 +118,23 @@ class Training:
         if self.loss.dense_gradients is not None:
             squares += sum_of_output_squares(self.loss.dense_gradients, worker)
         norm = gradient_norm(squares, self.buffers.squares, worker)
-        if self._exact and math.isfinite(norm):
+        if self._catches_up and math.isfinite(norm):
             for table, (rows, _) in ((EMBEDDING, inputs), (OUTPUT, outputs)):
                 self._flush(table, rows, config)  # rows that this rank did not touch
         self.optimizer_step(config, norm, inputs, outputs, worker)
         return norm
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        """Apply the lazy updates of all rows, after `step` steps."""
-        if self._exact:
+        """Apply the lazy updates of Adam to all rows, after `step` steps."""
+        if self._catches_up and not self._anchored:
             all_rows = np.arange(self.shape.words, dtype=np.int32)
             for table in (EMBEDDING, OUTPUT):
                 flush_lazy_updates(self._moments[table], self.state.last_update_step[table], all_rows, step + 1, rate)
+
+    def flush_decay(self, table: int, rows: np.ndarray, step: int, decay: float, worker: Worker) -> None:
+        """Apply the decay that the thread's share of rows skipped in the first `step` steps."""
+        share = slice(*(len(rows) * at // worker.threads for at in (worker.thread, worker.thread + 1)))
+        flush_decay(self._moments[table], self.state.last_update_step[table], rows[share], step + 1, decay)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of all arrays, by purpose."""
@@ -146,7 +154,11 @@ class Training:
         self.team.results(transpose_layers, self.weights, self.transposed)
 
     def _flush(self, table: int, rows: np.ndarray, config: StepConfig) -> None:
-        flush_lazy_updates(self._moments[table], self.state.last_update_step[table], rows, config.step, config.rate)
+        last_update_step = self.state.last_update_step[table]
+        if self._anchored:
+            flush_decay(self._moments[table], last_update_step, rows, config.step, config.decay)
+        else:
+            flush_lazy_updates(self._moments[table], last_update_step, rows, config.step, config.rate)
 
     def _parts(self, worker: Worker) -> int:
         return len(self.reductions[worker.thread].parts) - 1

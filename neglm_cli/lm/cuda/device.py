@@ -106,6 +106,11 @@ class CudaDevice:
         if self.settings.exact_adam:
             self._training.flush_all_lazy_updates(step, rate)
 
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        words = self.shape.words
+        embedding, output = (np.arange(words) if ids is None else np.unique(ids) for ids in (inputs, targets))
+        self._training.flush_decay(step, decay, np.concatenate([embedding, words + output]))
+
     def memory(self) -> dict[str, int]:
         """Return the bytes of the training's arrays; see `Training.memory`."""
         return self._training.memory()
