@@ -200,8 +200,8 @@ def test_the_end_of_a_text() -> None:
         scorer = model.scorer()
         for piece in shifted(ids, END_OF_LINE):
             scorer.score(*piece)
-        scorer._device.flush_decay(20, 0.01, None, None)  # type: ignore[attr-defined]
-        found = scorer._device.scorer(bptt).score(inputs, targets).log_probabilities  # type: ignore[attr-defined]
+        scorer._device.flush_decay(20, 0.01, None, None)
+        found = scorer._device.scorer(bptt).score(inputs, targets).log_probabilities
     np.testing.assert_array_equal(found, expected)
 
 
