@@ -11,7 +11,16 @@ from neglm_cli.cli.console import console
 from neglm_cli.cli.renamed import with_new_names
 from neglm_cli.cli.usage import options_of, refuse_single_dash, takes_value
 
-PANELS = ("Input", "Test sets", "Model", "Training", "N-best lists", "Output", "Runtime")  # in the order of --help
+PANELS = (
+    "Input",
+    "Test sets",
+    "Model",
+    "Training",
+    "At test time",
+    "N-best lists",
+    "Output",
+    "Runtime",
+)  # in the order of --help
 
 
 def escaped(text: str) -> str:

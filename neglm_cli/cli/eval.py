@@ -8,6 +8,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.eval_lm import evaluate_texts
+from neglm_cli.cli.mixing import check_options
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     DEFAULT_VECTORS,
@@ -29,6 +30,7 @@ from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, rounded, similarity_text
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
+from neglm_cli.settings.mixing import MixingSettings
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -43,13 +45,19 @@ SETS = "Test sets"
     "eval",
     ("neglm eval --test ptb.test.txt", "The perplexity of model.safetensors on a text."),
     ("neglm eval news.safetensors --test a.txt b.txt --json", "On several texts, as JSON."),
+    (
+        "neglm eval --test ptb.test.txt --adapt auto --cache 2000 --tune ptb.valid.txt",
+        "Of a model that keeps learning.",
+    ),
     ("neglm eval --similarity ws353.tsv simlex999.tsv", "Correlations with human similarity ratings."),
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
     ("neglm eval --analogy questions-words.txt --max-vocab 30000", "Only the 30,000 most frequent words."),
     ("neglm eval --similarity sets/*.tsv --json", "All test sets in a directory, as JSON."),
     multi_value_options=("--test", "--similarity", "--analogy"),
+    settings=MixingSettings,
 )
 def evaluate(
+    given: dict[str, Any],
     model: Annotated[
         str | None,
         typer.Argument(
@@ -146,6 +154,14 @@ def evaluate(
     Under mpirun, ranks divide the texts or, if there are fewer texts than ranks, each text into segments; a rank reads
     the text before its segment without scoring it. Results are the same as with one rank.
 
+    At test time: with --adapt, --cache or --interpolate, p(w) = (1 - λ - μ) p_model(w) + λ p_cache(w) + μ p_ngram(w).
+    The model is the adapted one, and the cache has its hidden states; while it is empty, its share is the model's.
+    Every text starts from the trained model and an empty cache, and is read in order: ranks divide texts, but not a
+    text. Every word is scored before the model learns from it, and all probabilities are exact. Such a perplexity is
+    not that of a fixed model: report it beside the plain one, with the values, and choose these on another text
+    (--tune). In the n-gram model, an OOV word is <unk> and the end of a line is </s>, after which comes <s>; words of
+    the vocabulary that it lacks share the probability of its <unk> evenly.
+
     Similarity: Spearman's and Pearson's correlation of cosines with human ratings. Pairs with an OOV word are skipped;
     the second result includes them, with a cosine of 0.
 
@@ -161,7 +177,10 @@ def evaluate(
             "nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
         )
     path = input_file(model, named, DEFAULT_MODEL if test else DEFAULT_VECTORS)
-    refuse_repeated_stdin([path, *files])
+    refuse_repeated_stdin([path, *files, *(given[name] for name in ("tune", "interpolate") if name in given)])
+    if given and not test:
+        raise typer.BadParameter(f"--{next(iter(given)).replace('_', '-')} is for --test.")
+    check_options(given, [path, *files], texts=len(files))
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
     if test and (max_vocab is not None or fold_case):
@@ -174,7 +193,7 @@ def evaluate(
     console.announce_standard_input(files)
     console.announce_compiling()
     if test:
-        evaluate_texts(path, test, per_line, threads, json, device)
+        evaluate_texts(path, test, per_line, threads, json, device, given)
     else:
         _evaluate_vectors(path, similarity or [], analogy or [], max_vocab, fold_case, method, json, table)
 

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
+from neglm_cli.cli.mixing import is_mixed, open_mixed, report, report_text, save_adapted
 from neglm_cli.cli.options import find_gpu, thread_count
 from neglm_cli.cli.progress import Progress, amount, bytes_to_read
 from neglm_cli.cli.reading import load_model
@@ -19,13 +20,16 @@ from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from neglm_cli.lm.device import Device
+    from neglm_cli.lm.mixing import MixedModel
     from neglm_cli.lm.model import LanguageModel
     from neglm_cli.lm.scoring import Line, Tally
 
 
 def evaluate_texts(
-    path: str, tests: list[str], per_line: bool, threads: int | None, json: bool, device_name: str
-) -> None:
+    path: str, tests: list[str], per_line: bool, threads: int | None, json: bool, device_name: str,
+    given: dict[str, Any],
+) -> None:  # fmt: skip
+    """given: the options of `settings.mixing`."""
     from neglm_cli.lm.devices import scoring_device
     from neglm_cli.text.corpus import open_corpus
 
@@ -35,9 +39,13 @@ def evaluate_texts(
     model = load_model(path)
     job = ranks()
     check_same(job, "model", model.checksum, SAME_FILES)
-    device = scoring_device(model, thread_count(threads), gpu, console.note, job)
+    device: Device | MixedModel
+    if is_mixed(given):
+        device = open_mixed(model, given, thread_count(threads), gpu)
+    else:
+        device = scoring_device(model, thread_count(threads), gpu, console.note, job)
     try:
-        results = _results(model, device, tests, per_line, thread_count(threads), json, job)
+        results = _results(model, device, tests, per_line, thread_count(threads), json, job, given)
     finally:
         device.close()
     if per_line:
@@ -50,22 +58,24 @@ def evaluate_texts(
 
 
 def _results(
-    model: "LanguageModel", device: "Device", tests: list[str], per_line: bool, threads: int, json: bool,
-    ranks: Ranks,
+    model: "LanguageModel", device: "Device | MixedModel", tests: list[str], per_line: bool, threads: int, json: bool,
+    ranks: Ranks, given: dict[str, Any],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Evaluate the texts. Ranks divide them or, if there are fewer texts than ranks, each text."""
+    """Evaluate the texts. Ranks divide them or, if there are fewer texts than ranks, each text (unless it is read in
+    order, as a model that adapts does)."""
     size, rank = ranks.size, ranks.rank
     if size == 1:
         shows = [_line_printer(test, json) if per_line else None for test in tests]
         return [
-            _evaluate(model, device, test, threads, SINGLE_RANK, show) for test, show in zip(tests, shows, strict=True)
+            _evaluate(model, device, test, threads, SINGLE_RANK, show, given)
+            for test, show in zip(tests, shows, strict=True)
         ]
     lines: dict[int, list[Line]] = {number: [] for number in range(len(tests))}
-    divided = len(tests) < size
+    divided = len(tests) < size and not is_mixed(given)
     found = {
         number: _evaluate(
             model, device, tests[number], threads, ranks if divided else SINGLE_RANK,
-            lines[number].append if per_line else None,
+            lines[number].append if per_line else None, given,
         )
         for number in (range(len(tests)) if divided else range(rank, len(tests), size))
     }  # fmt: skip
@@ -78,21 +88,23 @@ def _results(
 
 
 def _evaluate(
-    model: "LanguageModel", device: "Device", test: str, threads: int, ranks: Ranks,
-    take_line: "Callable[[Line], None] | None",
+    model: "LanguageModel", device: "Device | MixedModel", test: str, threads: int, ranks: Ranks,
+    take_line: "Callable[[Line], None] | None", given: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
+    from neglm_cli.lm.mixing import MixedModel, MixedScorer
     from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.encode import Encoder
 
     corpus = open_corpus([test])
     encoder = Encoder(model.words, unknown=len(model.words))  # tells <unk> in the text from OOV words
-    reader = Reader(device.scorer(CHUNK), model.words.counts, model.unknown, model.end_of_line)
+    scorer = device.scorer(CHUNK)
+    reader = Reader(scorer, model.words.counts, model.unknown, model.end_of_line)
     text_bytes = 0
     segment = None
     if ranks.size > 1:
         words = sum(len(ids) for _, ids in encoder.encode_corpus(corpus, threads))
-        starts = segment_bounds(words, device.shape, ranks.size)
+        starts = segment_bounds(words, model.shape, ranks.size)
         whole_lines = None if take_line is None else model.end_of_line
         first, last = starts[ranks.rank], starts[ranks.rank + 1]
         segment = Segment(reader, first, last, whole_lines)
@@ -118,8 +130,14 @@ def _evaluate(
         console.note(f"all words of {corpus.name} are out of the vocabulary of {model.name}")
     if corpus.sources[0].plain:
         text_bytes = corpus.sources[0].size  # excludes a newline added at the end
+    if isinstance(scorer, MixedScorer) and "save_adapted" in given:
+        save_adapted(given["save_adapted"], model, scorer)
+    test_time = None
+    if isinstance(device, MixedModel) and isinstance(scorer, MixedScorer):
+        test_time = report(device, given, scorer)
     return _figures(tally, text_bytes) | {
         "file": test,
+        "test_time": test_time,
         "seconds": round(seconds, 3),
         "words_per_second": round(tally.tokens / max(seconds, 1e-9)),
     }
@@ -161,8 +179,9 @@ def _as_text(result: dict[str, Any], model: "LanguageModel") -> str:
         ("perplexity", f"{_number(result['perplexity'])}, OOV words as <unk>"),
         ("without OOV", _number(result["perplexity_without_oov"])),
         ("unigram model", _number(result["unigram_perplexity"])),
-        ("unnormalized", f"{_number(result['unnormalized_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
-         f"{result['log_z_std']:.4f}"),
+        *(report_text(result["test_time"]) if result["test_time"] else ()),
+        *([("unnormalized", f"{_number(result['unnormalized_perplexity'])}, log Z {result['log_z_mean']:.4f} ± "
+         f"{result['log_z_std']:.4f}")] if result["log_z_mean"] is not None else ()),
         ("bits", f"{result['bits_per_word']:.4f} per word, {result['bits_per_byte']:.4f} per byte"),
         ("tokens", f"{result['tokens']:,}, and {result['lines']:,} ends of line"),
         ("OOV", f"{count_of(result['oov'], 'token')} ({share:.2%})"),

@@ -12,6 +12,8 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
+from neglm_cli.cli.mixed_scoring import open_lines
+from neglm_cli.cli.mixing import check_options
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
     MODEL,
@@ -26,9 +28,10 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.cli.queries import as_text
-from neglm_cli.cli.reading import Line, Opened, open_model
+from neglm_cli.cli.reading import Line, Opened
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
+from neglm_cli.settings.mixing import MixingSettings
 from neglm_cli.store.output import STANDARD_STREAM
 from neglm_cli.store.terminal import standard_output
 
@@ -36,7 +39,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from neglm_cli.lm.lines import LineScorer
+    from neglm_cli.lm.mixed_lines import InterpolatedLines, OrderedLines
     from neglm_cli.lm.nbest import Hypothesis
+
+    Lines = LineScorer | OrderedLines | InterpolatedLines
 
 DIGITS = 6
 
@@ -49,8 +55,14 @@ DIGITS = 6
     ("neglm score -m model.safetensors a.txt b.txt", "The model as an option."),
     ("neglm score --nbest tab --weight 0.5 --best < nbest.txt", "Rescore n-best lists and print the best of each."),
     ("neglm score --unnormalized < sentences.txt", "Faster, and only approximately a probability."),
+    (
+        "neglm score --carry --adapt 0.1 --save-adapted new.safetensors news.txt",
+        "Learn from each line after its score.",
+    ),
+    settings=MixingSettings,
 )
 def score(
+    given: dict[str, Any],
     model: Annotated[
         str | None,
         typer.Argument(
@@ -135,9 +147,17 @@ def score(
     that way, and 12,000 exactly, on two cores; log-probabilities were too low by 0.10 nats per word, with a standard
     deviation of 0.07 from line to line. `neglm eval` shows this for other models and texts: log Z, and the
     unnormalized perplexity.
+
+    With --adapt and --cache, lines are scored in order, one after the other, and the model and the cache go on from
+    line to line; without --carry, only the state of the network starts anew at each line. Each file starts from the
+    trained model. `neglm eval --help` explains the mixture. --adapt with --unnormalized learns the same, and prints
+    the adapted model's logits. --tune uses exact probabilities, and --interpolate works for n-best lists, too.
     """
     path, texts = _inputs(model, files or [], named)
-    refuse_repeated_stdin([path, *texts])
+    refuse_repeated_stdin([path, *texts, *(given[name] for name in ("tune", "interpolate") if name in given)])
+    check_options(given, [path, *texts], unnormalized, len(texts))
+    if nbest and ("adapt" in given or "cache" in given):
+        raise typer.BadParameter("--adapt and --cache read texts in order: they are not for n-best lists.")
     if nbest and (per_word or carry):
         raise typer.BadParameter("--per-word and --carry are not for n-best lists.")
     if not nbest and (best or weight != 1.0):
@@ -146,20 +166,19 @@ def score(
         raise typer.BadParameter("--weight must be a finite number.")
     one_blas_thread()
     console.announce_compiling()
-    from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
     from neglm_cli.lm.nbest import read_lists
     from neglm_cli.text.source import open_source
 
     sources = [open_source(text) for text in texts]
-    opened = open_model(path, device, threads, BATCH_WORDS)
+    scoring = open_lines(path, device, threads, given, carry, not unnormalized)
+    opened = scoring.opened
     console.announce_standard_input(texts)
     try:
         total = None if sys.stdout.isatty() else bytes_to_read(texts)  # at a terminal the scores show the progress
         with Progress("scoring", total) as progress:
             advance = _unseen if total is None else progress.advance
             for source in sources:
-                opened.scorer.reset()
-                scorer = LineScorer(opened.scorer, opened.model.end_of_line, not unnormalized)
+                scorer = scoring.start()
                 scale = 1.0 if base == "e" else 1 / math.log(10)
                 blocks = source.lines(advance)
                 if nbest:
@@ -167,12 +186,13 @@ def score(
                     _rerank(opened, scorer, lists, nbest, weight, best, scale, json)
                 else:
                     _score(opened, scorer, blocks, carry, scale, per_word, json)
+        scoring.finish()
     finally:
-        opened.device.close()
+        scoring.close()
 
 
 def _score(
-    opened: Opened, scorer: "LineScorer", blocks: Iterator[list[bytes]], carry: bool, scale: float, per_word: bool,
+    opened: Opened, scorer: "Lines", blocks: Iterator[list[bytes]], carry: bool, scale: float, per_word: bool,
     json: bool,
 ) -> None:  # fmt: skip
     for texts in blocks:
@@ -220,7 +240,7 @@ def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, per
 
 
 def _rerank(
-    opened: Opened, scorer: "LineScorer", lists: "Iterator[list[Hypothesis]]", form: str, weight: float, best: bool,
+    opened: Opened, scorer: "Lines", lists: "Iterator[list[Hypothesis]]", form: str, weight: float, best: bool,
     scale: float, json: bool,
 ) -> None:  # fmt: skip
     from neglm_cli.lm.nbest import write

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from neglm_cli.lm.adaptation import Adaptation, AdaptiveScorer, adaptation_settings
 from neglm_cli.lm.device import Device, StepResult
 from neglm_cli.lm.parameters import Parameters, Shape, initial_parameters
 from neglm_cli.lm.tensors import materialize
@@ -163,6 +164,22 @@ def compare_resumed(task: Task, make: Maker, make_next: Maker) -> dict[str, floa
         after.close()
 
 
+def compare_adapted(task: Task, make: Maker, make_expected: Maker) -> dict[str, float]:
+    """Score and adapt to a text on two devices, by dynamic evaluation."""
+    adapting = task._replace(settings=adaptation_settings(task.settings))
+    device, expected = make(adapting), make_expected(adapting)
+    try:
+        inputs, targets = np.random.default_rng(3).integers(0, task.words, (2, 1, task.scored)).astype(np.int32)
+        bptt = min(task.settings.bptt, max(task.scored // 3, 1))
+        one, other = (
+            AdaptiveScorer(each, bptt, Adaptation(0.1, 0.01)).score(inputs, targets) for each in (device, expected)
+        )
+        return {"scores": float(np.abs(one.log_probabilities - other.log_probabilities).max())}
+    finally:
+        device.close()
+        expected.close()
+
+
 def cpu_checks(task: Task) -> Iterator[Check]:
     """Check the CPU against the reference."""
     for name, changes in VARIANTS.items():
@@ -170,6 +187,7 @@ def cpu_checks(task: Task) -> Iterator[Check]:
         yield checked(name, partial(compare, changed, on_cpu, by_reference))
     exact = task._replace(settings=replace(task.settings, optimizer="adam", adam="exact", lr=0.01))
     yield checked("a training resumed from a checkpoint", partial(compare_resumed, exact, on_cpu, on_cpu))
+    yield checked("dynamic evaluation", partial(compare_adapted, task, on_cpu, by_reference))
 
 
 def _train(

@@ -22,6 +22,7 @@ class Minibatch(NamedTuple):
     number: int  # of the minibatch in its epoch
     step: int  # of all minibatches of the training, from 1 on
     rate: float
+    decay: float = 0.0  # to the trained parameters, in dynamic evaluation
 
 
 class StepResult(NamedTuple):
@@ -106,6 +107,10 @@ class Scorer(Protocol):
         """
         ...
 
+    def outputs(self) -> np.ndarray:
+        """The outputs of the last layer that the last call of `score` predicted from: float32 (B, T, H)."""
+        ...
+
     def step(self, state: State | None, words: np.ndarray) -> StepOutput:
         """Read one word in each row. words: (B,); state: of the rows before these words, None for zeros."""
         ...
@@ -128,6 +133,18 @@ def gather_rows(ranks: Ranks, state: np.ndarray) -> np.ndarray:
     rows = np.ascontiguousarray(state.transpose(1, 0, 2))  # so that the ranks' rows are contiguous
     gathered = ranks.gather_arrays(rows.reshape(-1)).reshape(-1, *rows.shape[1:])
     return np.ascontiguousarray(gathered.transpose(1, 0, 2))
+
+
+def rows_of_tables(shape: Shape, inputs: np.ndarray | None, targets: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Return the rows of each table that words have as inputs and as targets, int32. None stands for all words."""
+    words = {shape.input_vectors: [inputs]}
+    words.setdefault("output", []).append(targets)
+    return {
+        table: np.arange(shape.words, dtype=np.int32)
+        if any(each is None for each in needed)
+        else np.unique(np.concatenate([each.reshape(-1) for each in needed if each is not None])).astype(np.int32)
+        for table, needed in words.items()
+    }
 
 
 class Device(Protocol):
@@ -162,6 +179,13 @@ class Device(Protocol):
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the updates of exact Adam that rows skipped in the first `step` steps."""
+        ...
+
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        """Apply the decay of anchored SGD that rows skipped in the first `step` steps, before they are read.
+
+        inputs, targets: words whose rows of the embedding and of the output table are needed; None for all.
+        """
         ...
 
     def parameters(self) -> Tensors:

@@ -4,6 +4,7 @@
     Adagrad   v += g²                                       p −= rate · g / (√v + ε)
     Adam      m = β₁m + (1−β₁)g    v = β₂v + (1−β₂)g²       p −= rate_t · m / (√v + ε)
               rate_t = rate · √(1−β₂^t) / (1−β₁^t)
+    anchored  p −= rate · g − decay · (p₀ − p)              SGD with decay to p₀, for dynamic evaluation
 
 Kernels compile these functions for float32, and `reference` calls them with float64 arrays. The state of each
 optimizer is declared in `settings.parameters`.
@@ -14,10 +15,10 @@ import math
 import numpy as np
 from numba.extending import overload, register_jitable
 
-from neglm_cli.settings.parameters import OPTIMIZERS
+from neglm_cli.settings.parameters import ALL_OPTIMIZERS
 
-SGD, ADAGRAD, ADAM = range(len(OPTIMIZERS))
-KINDS = {name: number for number, name in enumerate(OPTIMIZERS)}
+SGD, ADAGRAD, ADAM, ANCHORED = range(len(ALL_OPTIMIZERS))
+KINDS = {name: number for number, name in enumerate(ALL_OPTIMIZERS)}
 ONE = np.float32(1)
 BETA1, BETA2 = np.float32(0.9), np.float32(0.999)
 EPSILON = np.float32(1e-8)
@@ -71,6 +72,24 @@ def adam_without_gradient(p, m, v, rate):
 def decay_moments(m, v, steps):
     """Return m and v after `steps` steps without gradients, which are too late to change p: see MAX_LAZY_STEPS."""
     return m * BETA1 ** np.float32(steps), v * BETA2 ** np.float32(steps)
+
+
+@register_jitable
+def anchored(p, anchor, g, rate, decay):
+    """Return p after a step of SGD that also moves it to its anchor, by the share `decay` of the distance."""
+    return p - rate * g + decay * (anchor - p)
+
+
+@register_jitable
+def anchored_without_gradient(p, anchor, kept):
+    """Return p after steps whose gradient is zero. kept: of `kept_distance`."""
+    return anchor + kept * (p - anchor)
+
+
+@register_jitable
+def kept_distance(decay, steps):
+    """Return the share of a parameter's distance to its anchor that `steps` steps without gradients keep."""
+    return (ONE - np.float32(decay)) ** np.float32(steps)
 
 
 @register_jitable

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.lm.device import Minibatch
-from neglm_cli.lm.optimizers import ADAM, adagrad, adam, clip_scale, sgd, step_rate
+from neglm_cli.lm.optimizers import ADAM, adagrad, adam, anchored, clip_scale, sgd, step_rate
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.scalar import (
     cell_backward,
@@ -202,7 +202,10 @@ def softmax_loss(
 
 @dataclass
 class Optimizer:
-    """SGD, Adagrad or Adam. Lazy Adam updates only rows of the tables that have a gradient, exact Adam all."""
+    """SGD, Adagrad or Adam. Lazy Adam updates only rows of the tables that have a gradient, exact Adam all.
+
+    Anchored SGD has the trained parameters, to which they decay, in `exp_avg`.
+    """
 
     kind: str
     lazy: bool
@@ -210,6 +213,7 @@ class Optimizer:
     exp_avg: Model
     exp_avg_sq: Model
     steps: int = 0
+    decay: float = 0.0
 
     def step(self, model: Model, gradient: Model, rate: float, touched: tuple[np.ndarray, np.ndarray]) -> float:
         """Update the parameters, with gradient-norm clipping. Return the norm before clipping.
@@ -236,5 +240,7 @@ class Optimizer:
             p[rows] = sgd(p[rows], g[rows], rate)
         elif self.kind == "adagrad":
             p[rows], v[rows] = adagrad(p[rows], v[rows], g[rows], rate)
+        elif self.kind == "anchored":
+            p[rows] = anchored(p[rows], m[rows], g[rows], rate, self.decay)
         else:
             p[rows], m[rows], v[rows] = adam(p[rows], m[rows], v[rows], g[rows], step_rate(ADAM, rate, self.steps))

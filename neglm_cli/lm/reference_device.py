@@ -1,5 +1,6 @@
 """The reference as a device, with which tests compare all others. For small models: it copies whole tables."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,8 +33,10 @@ class ReferenceDevice:
         self.h, self.c = ([np.zeros((settings.batch, shape.hidden)) for _ in range(shape.layers)] for _ in range(2))
         self.average: reference.Model | None = None
         self.optimizer = reference.Optimizer(
-            settings.optimizer, not settings.exact_adam, settings.clip, self.model.like(), self.model.like()
+            settings.optimizer, not settings.catches_up, settings.clip, self.model.like(), self.model.like()
         )
+        if settings.anchored:
+            self.optimizer.exp_avg = copy.deepcopy(self.model)
 
     def state_mask(self, inputs: np.ndarray) -> np.ndarray | None:
         return (inputs != self._end_of_line).astype(float) if self.settings.reset_at_eos else None
@@ -57,7 +60,7 @@ class ReferenceDevice:
                 model, activations.y, targets, noise, offsets, self._biased, scale, gradient
             )  # fmt: skip
         reference.backward(model, inputs, activations, d_y, gradient, masks, state_mask)
-        self.optimizer.steps = minibatch.step - 1
+        self.optimizer.steps, self.optimizer.decay = minibatch.step - 1, minibatch.decay
         norm = self.optimizer.step(model, gradient, minibatch.rate, (inputs.reshape(-1), touched))
         self.h, self.c = activations.h, activations.c
         return Finished(StepResult(loss, inputs.size, norm))
@@ -86,11 +89,14 @@ class ReferenceDevice:
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         """Do nothing: the reference skips no updates."""
 
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        """Do nothing, likewise."""
+
     def parameters(self) -> Tensors:
         return _to_tensors(self.model)
 
     def state(self) -> Tensors:
-        step = self.optimizer.steps if self.settings.exact_adam else 0
+        step = self.optimizer.steps if self.settings.catches_up else 0
         tensors = row_steps(
             self.shape, self.settings, np.full((len(self.shape.tables), self.shape.words), step, np.int32)
         )
@@ -126,9 +132,13 @@ class ReferenceScorer:
         self._forward(inputs)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
-        logits = self._device.logits(self._forward(inputs))
+        self._y = self._forward(inputs)
+        logits = self._device.logits(self._y)
         log_z = reference.log_sum_exp(logits) if normalized else np.zeros(targets.shape)
         return Scores(np.take_along_axis(logits, targets[..., None], axis=2)[..., 0] - log_z, log_z)
+
+    def outputs(self) -> np.ndarray:
+        return self._y.astype(np.float32)
 
     def step(self, state: State | None, words: np.ndarray) -> StepOutput:
         self._state = state

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from neglm_cli.lm.device import Scorer
+from neglm_cli.lm.mixing import MixedScorer
 from neglm_cli.lm.parameters import Shape
 
 CHUNK = 256  # words of a forward pass
@@ -79,7 +80,7 @@ class Line:
 class Reader:
     """Scores a text and tallies the results. unknown: the id that replaces OOV words."""
 
-    def __init__(self, scorer: Scorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
+    def __init__(self, scorer: Scorer | MixedScorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
         self._scorer = scorer
         self._unigram = np.log(counts / counts.sum())
         self._unknown = unknown

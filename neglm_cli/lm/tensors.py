@@ -7,7 +7,7 @@ import numpy as np
 
 from neglm_cli.lm.device import Tensors
 from neglm_cli.lm.parameters import Shape, blocks_of_rows
-from neglm_cli.settings.parameters import LAST_UPDATE_STEP, OPTIMIZERS
+from neglm_cli.settings.parameters import ALL_OPTIMIZERS, LAST_UPDATE_STEP
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -35,12 +35,12 @@ def optimizer_arrays(settings: Settings, state: Any) -> dict[str, Any]:
 
     state: a backend's optimizer state, with a `Weights` in each of the fields that `StateSpec.array` names.
     """
-    return {f"{each.name}.": getattr(state, each.array) for each in OPTIMIZERS[settings.optimizer].state}
+    return {f"{each.name}.": getattr(state, each.array) for each in ALL_OPTIMIZERS[settings.optimizer].state}
 
 
 def row_steps(shape: Shape, settings: Settings, last_update_step: np.ndarray) -> Tensors:
     """Return the tensors of `last_update_step`, int32, one table's rows after the other's; none without it."""
-    if not OPTIMIZERS[settings.optimizer].row_steps:
+    if not ALL_OPTIMIZERS[settings.optimizer].row_steps:
         return {}
     steps = last_update_step.reshape(len(shape.tables), -1)
     return {f"{LAST_UPDATE_STEP}.{table}": steps[number] for number, table in enumerate(shape.tables)}
@@ -48,6 +48,6 @@ def row_steps(shape: Shape, settings: Settings, last_update_step: np.ndarray) ->
 
 def stacked_row_steps(shape: Shape, settings: Settings, tensors: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Return `last_update_step`, int32 (tables, V), from the tensors of a file; None without it."""
-    if not OPTIMIZERS[settings.optimizer].row_steps:
+    if not ALL_OPTIMIZERS[settings.optimizer].row_steps:
         return None
     return np.stack([tensors[f"{LAST_UPDATE_STEP}.{table}"] for table in shape.tables])

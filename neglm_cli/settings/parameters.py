@@ -126,6 +126,10 @@ OPTIMIZERS = {
         row_steps=True,
     ),
 }
+ANCHORED = "anchored"
+ALL_OPTIMIZERS = OPTIMIZERS | {  # with that of dynamic evaluation, which trains no file
+    ANCHORED: OptimizerSpec((StateSpec("anchor", "trained parameters", "exp_avg"),), row_steps=True)
+}
 LAST_UPDATE_STEP = "last_update_step"
 AVERAGE = "average."  # prefix of the averages of parameters
 

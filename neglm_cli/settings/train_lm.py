@@ -6,7 +6,7 @@ from typing import Any
 
 from neglm_cli.settings.declare import RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.losses import LOSSES, LOSSES_WITH_LOG_Z
-from neglm_cli.settings.parameters import OPTIMIZERS
+from neglm_cli.settings.parameters import ANCHORED, OPTIMIZERS
 
 AVERAGE_EVERY = 10  # minibatches between snapshots of parameters that are averaged
 DROPOUT_UNITS = 1 << 16  # a dropout probability is rounded to a multiple of 1 / DROPOUT_UNITS
@@ -201,6 +201,16 @@ class Settings:
     def exact_adam(self) -> bool:
         """True if zero-gradient Adam steps are applied lazily instead of skipped."""
         return self.optimizer == "adam" and self.adam == "exact"
+
+    @property
+    def anchored(self) -> bool:
+        """True for dynamic evaluation, where parameters decay to the trained ones."""
+        return self.optimizer == ANCHORED
+
+    @property
+    def catches_up(self) -> bool:
+        """True if rows of tables apply the updates that they skipped on next access."""
+        return self.exact_adam or self.anchored
 
     def average_from(self, perplexities: Sequence[float], validated: bool) -> int | None:
         """Return the epoch, from 0 on, at whose start averaging begins; None if it is not known yet.

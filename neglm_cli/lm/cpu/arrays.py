@@ -14,7 +14,7 @@ from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
 from neglm_cli.lm.cpu.tables import SparseGradients
 from neglm_cli.lm.cpu.threads import BlockRange, PanelRange, Worker
 from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.settings.parameters import DENSE, OPTIMIZERS
+from neglm_cli.settings.parameters import ALL_OPTIMIZERS, DENSE
 from neglm_cli.simd import ROW_UNIT, aligned
 
 _only_counted = ContextVar("_only_counted", default=False)
@@ -108,16 +108,16 @@ def dense_gradients(weights: Weights, extra: int) -> tuple[Weights, np.ndarray]:
 
 
 class OptimizerState(NamedTuple):
-    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`."""
+    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`, anchors in `exp_avg`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: np.ndarray  # int32 (tables, V): of the rows of each table; (tables, 1) except for Adam
+    last_update_step: np.ndarray  # int32 (tables, V): of the rows of each table; (tables, 1) if not needed
 
 
 def optimizer_state(weights: Weights, shape: Shape, optimizer: str) -> OptimizerState:
     """Allocate the state that `settings.parameters` declares for an optimizer."""
-    spec = OPTIMIZERS[optimizer]
+    spec = ALL_OPTIMIZERS[optimizer]
     kept = {each.array for each in spec.state}
     return OptimizerState(
         zeros_like(weights, tables="exp_avg" in kept),
@@ -219,6 +219,7 @@ class StepConfig(NamedTuple):
     optimizer: int
     step: int  # from 1 on
     rate: float
+    decay: float = 0.0  # of anchored SGD
 
 
 class Activations(NamedTuple):

@@ -16,7 +16,7 @@ from neglm_cli.lm.cpu.step import score
 from neglm_cli.lm.cpu.tensors import load_tensors, pack_parameters, to_tensors
 from neglm_cli.lm.cpu.threads import Team
 from neglm_cli.lm.cpu.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows, rows_of_tables
 from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.parameters import Parameters, Shape, zero_parameters
 from neglm_cli.lm.scalar import dropout_keys, dropout_mask, dropout_positions
@@ -90,7 +90,7 @@ class CpuDevice:
         return StepConfig(
             batch, steps, settings.embedding, settings.dropout_threshold, settings.recurrent_dropout_threshold,
             self._setup.bias, np.float32(1 / len(minibatch.inputs)), float(settings.clip), KINDS[settings.optimizer],
-            minibatch.step, float(minibatch.rate),
+            minibatch.step, float(minibatch.rate), float(minibatch.decay),
         )  # fmt: skip
 
     def batch_arrays(
@@ -130,6 +130,10 @@ class CpuDevice:
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         self._training.flush_lazy_updates(step, rate)
+
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        for table, rows in rows_of_tables(self.shape, inputs, targets).items():
+            self.team.results(self._training.flush_decay, table, rows, step, decay)
 
     # --- scoring --------------------------------------------------------------------------------------
 

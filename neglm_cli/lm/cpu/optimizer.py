@@ -1,7 +1,7 @@
 """The optimizers of `lm.optimizers` on rows of float32: a row of a table, or a panel of weights.
 
 Rows of tables that a minibatch does not touch are skipped. For SGD and Adagrad this changes nothing. Adam updates rows
-without a gradient, too: lazy Adam omits these updates, exact Adam applies them on next access.
+without a gradient, too: lazy Adam omits these updates, exact Adam applies them on next access. So does anchored SGD.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,17 @@ from neglm_cli.kernels import kernel, outlined, unchecked
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
     ADAM,
+    ANCHORED,
     MAX_LAZY_STEPS,
     SGD,
     adagrad,
     adam,
     adam_without_gradient,
+    anchored,
+    anchored_without_gradient,
     clip_scale,
     decay_moments,
+    kept_distance,
     sgd,
     step_rate,
 )
@@ -39,12 +43,13 @@ class Update(NamedTuple):
     step: int  # from 1 on
     rate: np.float32  # see `step_rate`
     scale: np.float32  # factor of gradients: less than 1 if they are clipped
+    decay: np.float32 = np.float32(0)  # of anchored SGD
 
 
 @outlined
-def make_update(kind, step, rate, clip, norm):
+def make_update(kind, step, rate, clip, norm, decay=0.0):
     """Make the update of a step. norm: of the gradient, over all parameters."""
-    return Update(kind, step, step_rate(kind, rate, step), np.float32(clip_scale(clip, norm)))
+    return Update(kind, step, step_rate(kind, rate, step), np.float32(clip_scale(clip, norm)), np.float32(decay))
 
 
 @unchecked
@@ -59,6 +64,10 @@ def update_row(p, m, v, row, g, gradient_row, update):
     elif update.kind == ADAGRAD:
         for j in range(width):
             p[row, j], v[row, j] = adagrad(p[row, j], v[row, j], scale * g[gradient_row, j], rate)
+    elif update.kind == ANCHORED:
+        step = rate * scale
+        for j in range(width):
+            p[row, j] = anchored(p[row, j], m[row, j], g[gradient_row, j], step, update.decay)
     else:
         for j in range(width):
             gradient = scale * g[gradient_row, j]
@@ -67,12 +76,13 @@ def update_row(p, m, v, row, g, gradient_row, update):
 
 @kernel
 def update_rows(moments, rows, gradients, last_update_step, config, norm):
-    """Update rows of a table; gradients[i] is that of row rows[i]. Adam keeps the step of each row's last update."""
-    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm)
+    """Update rows of a table; gradients[i] is that of row rows[i]. Adam and anchored SGD keep the step of each row's
+    last update."""
+    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm, config.decay)
     p, m, v = moments
     for i in range(rows.size):
         update_row(p, m, v, rows[i], gradients, i, update)
-        if update.kind == ADAM:
+        if update.kind == ADAM or update.kind == ANCHORED:
             last_update_step[rows[i]] = update.step
 
 
@@ -108,4 +118,19 @@ def flush_lazy_updates(moments, last_update_step, rows, step, rate):
         if skipped > MAX_LAZY_STEPS:
             for j in range(p.shape[1]):
                 m[row, j], v[row, j] = decay_moments(m[row, j], v[row, j], skipped - MAX_LAZY_STEPS)
+        last_update_step[row] = step - 1
+
+
+@kernel
+def flush_decay(moments, last_update_step, rows, step, decay):
+    """Apply the decay of anchored SGD that rows skipped before `step`, the same at all these steps."""
+    p, anchor, _ = moments
+    for row in rows:
+        last = last_update_step[row]
+        skipped = step - 1 - last
+        if last == 0 or skipped == 0:  # never updated yet: p is its anchor
+            continue
+        kept = kept_distance(decay, skipped)
+        for j in range(p.shape[1]):
+            p[row, j] = anchored_without_gradient(p[row, j], anchor[row, j], kept)
         last_update_step[row] = step - 1

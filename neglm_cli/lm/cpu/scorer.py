@@ -34,7 +34,7 @@ class CpuScorer:
         self._forward(inputs, inputs)
 
     def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
-        batch, steps = inputs.shape
+        batch, steps = self._scored = inputs.shape
         rows = batch * steps
         words = self._forward(inputs, targets, normalized)
         if normalized:
@@ -44,6 +44,11 @@ class CpuScorer:
             log_z = np.zeros(rows)
             log_probabilities = self.target_logits(self._activations.y[:rows], words.targets)
         return Scores(log_probabilities.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+    def outputs(self) -> np.ndarray:
+        batch, steps = self._scored
+        rows, units = batch * steps, self._device.shape.hidden
+        return self._activations.y[:rows, :units].reshape(steps, batch, units).transpose(1, 0, 2).copy()
 
     def step(self, state: State | None, words: np.ndarray) -> StepOutput:
         h, c, y = self._activations.h, self._activations.c, self._activations.y

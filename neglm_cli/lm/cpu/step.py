@@ -179,7 +179,7 @@ def update_layers(weights, gradients, state, transposed, config, norm, worker):
     """Update the weights of the thread's units, and their transposed copies."""
     exp_avg, exp_avg_sq = state.exp_avg, state.exp_avg_sq
     first, last = worker.panels.first, worker.panels.last
-    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm)
+    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm, config.decay)
     panels = weights.bias.shape[1]
     for layer in range(weights.w_ih.shape[0]):
         update_range(
@@ -250,5 +250,5 @@ def _transpose_layers(weights, transposed, first, last):
 def update_output(moments, gradients, config, norm, worker):
     """Update the rows of the thread's words with a dense gradient, that of the softmax."""
     first, last = _words_of(moments.parameter, worker)
-    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm)
+    update = make_update(config.optimizer, config.step, config.rate, config.clip, norm, config.decay)
     update_range(moments, gradients, first, last, update)

@@ -12,7 +12,7 @@ from neglm_cli.lm.cpu.average import swap, update_average
 from neglm_cli.lm.cpu.batch_parts import batch_parts, part_of_rows
 from neglm_cli.lm.cpu.gemm import PANEL, Reduction
 from neglm_cli.lm.cpu.losses import make_loss
-from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, update_rows
+from neglm_cli.lm.cpu.optimizer import Moments, flush_decay, flush_lazy_updates, update_rows
 from neglm_cli.lm.cpu.step import (
     backward,
     carry_states,
@@ -51,6 +51,9 @@ class Training:
         if settings.recurrent_dropout_threshold:
             self._dropped = weights._replace(w_hh=arrays.zeros(*weights.w_hh.shape))
         self.state = arrays.optimizer_state(weights, shape, settings.optimizer)
+        if settings.anchored:
+            for name, anchor in self.state.exp_avg.distinct().items():
+                anchor[:] = getattr(weights, name)
         self.average = arrays.zeros_like(weights) if settings.average else None
         self.transposed = arrays.transposed_weights(shape, owned)
         self.activations = arrays.activations(shape, batch, steps, self.loss.y)
@@ -67,7 +70,7 @@ class Training:
             table: Moments(*(getattr(arrays_, table) for arrays_ in (weights, exp_avg, exp_avg_sq)))
             for table in shape.tables
         }
-        self._exact = settings.exact_adam
+        self._anchored, self._catches_up = settings.anchored, settings.catches_up
         rows = min(LOG_Z_ROWS, batch)
         self.log_z_y = arrays.zeros(rows, padded(shape.hidden + 1))
         self.log_z_buffers = arrays.normalizer_buffers(shape, rows, threads)
@@ -96,7 +99,7 @@ class Training:
             self.sparse["embedding"].factors[: len(batch.ids)] = batch.input_scale  # the same by every thread
             group_occurrences(batch.ids, self.sparse["embedding"], self._parts(worker), worker)
         self.loss.sample(batch, config, worker)
-        if self._exact:
+        if self._catches_up:
             for table in self.shape.tables:
                 self._flush(table, _of_thread(self.sparse[table], worker)[0], config)
             synchronize(worker)
@@ -145,7 +148,7 @@ class Training:
         if self.loss.dense_gradients is not None:
             squares += sum_of_output_squares(self.loss.dense_gradients, worker)
         norm: float = gradient_norm(squares, self.buffers.squares, worker)
-        if self._exact and math.isfinite(norm):
+        if self._catches_up and math.isfinite(norm):
             for table, (touched, _) in rows.items():
                 self._flush(table, touched, config)  # rows that this rank did not touch
         self.optimizer_step(config, norm, rows, worker)
@@ -167,11 +170,16 @@ class Training:
             yield average.reshape(-1), parameters[name].reshape(-1)
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
-        """Apply the lazy updates of all rows, after `step` steps."""
-        if self._exact:
+        """Apply the lazy updates of Adam to all rows, after `step` steps."""
+        if self._catches_up and not self._anchored:
             all_rows = np.arange(self.shape.words, dtype=np.int32)
             for table in self.shape.tables:
                 flush_lazy_updates(self._moments[table], self._last_update_step(table), all_rows, step + 1, rate)
+
+    def flush_decay(self, table: str, rows: np.ndarray, step: int, decay: float, worker: Worker) -> None:
+        """Apply the decay that the thread's share of rows skipped in the first `step` steps."""
+        share = slice(*(len(rows) * at // worker.threads for at in (worker.thread, worker.thread + 1)))
+        flush_decay(self._moments[table], self._last_update_step(table), rows[share], step + 1, decay)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of all arrays, by purpose."""
@@ -196,7 +204,11 @@ class Training:
         return {}
 
     def _flush(self, table: str, rows: np.ndarray, config: StepConfig) -> None:
-        flush_lazy_updates(self._moments[table], self._last_update_step(table), rows, config.step, config.rate)
+        moments, last_update_step = self._moments[table], self._last_update_step(table)
+        if self._anchored:
+            flush_decay(moments, last_update_step, rows, config.step, config.decay)
+        else:
+            flush_lazy_updates(moments, last_update_step, rows, config.step, config.rate)
 
     def _last_update_step(self, table: str) -> np.ndarray:
         steps: np.ndarray = self.state.last_update_step[self.shape.tables.index(table)]

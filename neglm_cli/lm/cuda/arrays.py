@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cuda.gpu import Array, Bits, Float, Floats, Gpu, Ids, Int, Matrix
-from neglm_cli.lm.parameters import Shape, padded
-from neglm_cli.settings.parameters import OPTIMIZERS, ParameterSpec
+from neglm_cli.lm.parameters import Shape, blocks_of_rows, padded
+from neglm_cli.settings.parameters import ALL_OPTIMIZERS, ParameterSpec
 
 # --- parameters -----------------------------------------------------------------------------------------
 
@@ -66,17 +66,24 @@ def zero_weights(gpu: Gpu, shape: Shape, tables: bool = True) -> Weights:
     return Weights(gpu.zeros((table_rows(shape) if tables else 1, table_width(shape))), flat, views)
 
 
+def copy_weights(gpu: Gpu, source: Weights, target: Weights) -> None:
+    """Copy all values, some rows of the table at a time."""
+    for rows in blocks_of_rows(len(source.table)):
+        gpu.write(target.table[rows], gpu.download(source.table[rows]))
+    gpu.write(target.layers, gpu.download(source.layers))
+
+
 class OptimizerState(NamedTuple):
-    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`."""
+    """Optimizer state of every parameter. Adagrad's sums of squares are in `exp_avg_sq`, anchors in `exp_avg`."""
 
     exp_avg: Weights
     exp_avg_sq: Weights
-    last_update_step: Array  # int32: of the rows of the table; (1,) except for Adam
+    last_update_step: Array  # int32: of the rows of the table; (1,) if not needed
 
 
 def zero_state(gpu: Gpu, shape: Shape, optimizer: str) -> OptimizerState:
     """Allocate the state that `settings.parameters` declares for an optimizer."""
-    spec = OPTIMIZERS[optimizer]
+    spec = ALL_OPTIMIZERS[optimizer]
     kept = {each.array for each in spec.state}
     return OptimizerState(
         zero_weights(gpu, shape, tables="exp_avg" in kept),

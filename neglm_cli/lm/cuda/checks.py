@@ -15,6 +15,7 @@ from neglm_cli.lm.checks import (
     changed_settings,
     checked,
     compare,
+    compare_adapted,
     compare_resumed,
     described,
     on_cpu,
@@ -152,6 +153,7 @@ def state_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:
     task, on_gpu = sizes.task(optimizer="adam", adam="exact", lr=0.01), maker(gpu, kernels)
     yield checked("training resumed on the GPU", partial(compare_resumed, task, on_cpu, on_gpu))
     yield checked("training resumed on the CPU", partial(compare_resumed, task, on_gpu, on_cpu))
+    yield checked("dynamic evaluation", partial(compare_adapted, sizes.task(), on_gpu, on_cpu))
 
 
 def maker(gpu: Gpu, kernels: Kernels) -> Maker:

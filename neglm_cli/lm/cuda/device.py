@@ -15,7 +15,7 @@ from neglm_cli.lm.cuda.scorer import CudaScorer
 from neglm_cli.lm.cuda.staging import StagingBuffer
 from neglm_cli.lm.cuda.tensors import load_tensors, to_tensors
 from neglm_cli.lm.cuda.training import Training
-from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows
+from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows, rows_of_tables
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.lm.scalar import dropout_keys
 from neglm_cli.lm.setup import LOG_Z_ROWS, DeviceSetup
@@ -119,6 +119,12 @@ class CudaDevice:
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         if self.settings.exact_adam:
             self._training.flush_all_lazy_updates(step, rate)
+
+    def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
+        rows = rows_of_tables(self.shape, inputs, targets)
+        starts = {table: number * self.shape.words for number, table in enumerate(self.shape.tables)}
+        all_rows = np.concatenate([starts[table] + words for table, words in rows.items()])
+        self._training.flush_decay(step, decay, all_rows)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of the training's arrays; see `Training.memory`."""

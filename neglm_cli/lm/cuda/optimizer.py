@@ -13,6 +13,7 @@ from neglm_cli.lm.cuda.tables import ROWS
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
     ADAM,
+    ANCHORED,
     BETA1,
     BETA2,
     MAX_LAZY_STEPS,
@@ -20,9 +21,12 @@ from neglm_cli.lm.optimizers import (
     adagrad,
     adam,
     adam_without_gradient,
+    anchored,
+    anchored_without_gradient,
     bias_correction,
     clip_scale,
     decay_moments,
+    kept_distance,
     sgd,
 )
 
@@ -45,6 +49,7 @@ class Update(NamedTuple):
     step: Int  # from 1 on
     rate: Float  # see `step_rate`
     clip: Float
+    decay: Float = 0.0  # of anchored SGD
 
 
 @kernel(threads=THREADS)
@@ -106,6 +111,8 @@ def _update(moments, at, g, scale, update):
         p[at] = sgd(p[at], g, update.rate * scale)
     elif update.kind == ADAGRAD:
         p[at], v[at] = adagrad(p[at], v[at], scale * g, update.rate)
+    elif update.kind == ANCHORED:
+        p[at] = anchored(p[at], m[at], g, update.rate * scale, update.decay)
     else:
         p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, update.rate)
 
@@ -133,7 +140,7 @@ def update_range(moments: Moments, gradients: Floats, update: Update, result: Do
 def update_rows(
     moments: Moments, sparse: SparseGradients, row_counts: Ids, last_update_step: Ids, update: Update, result: Doubles
 ) -> None:
-    """Update rows of the table, a block for each. Adam keeps the step of each row's last update.
+    """Update rows of the table, a block for each. Adam and anchored SGD keep the step of each row's last update.
 
     row_counts: `RowIndex.counts`, which is reset to 0.
     """
@@ -146,7 +153,7 @@ def update_rows(
                 _update(moments, np.int64(row) * width + column, values[slot, column], scale, update)
         if cuda.threadIdx.x == 0:
             row_counts[row] = 0
-            if update.kind == ADAM:
+            if update.kind == ADAM or update.kind == ANCHORED:
                 last_update_step[row] = update.step
 
 
@@ -193,3 +200,23 @@ def swap(a: Floats, b: Floats) -> None:
     """Exchange the values of two arrays."""
     for i in range(cuda.grid(1), a.size, cuda.gridsize(1)):
         a[i], b[i] = b[i], a[i]
+
+
+@kernel(threads=128)
+def flush_decay(
+    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, decay: Float
+) -> None:
+    """Apply the decay of anchored SGD that rows skipped before `step`; arguments as of `flush_lazy_updates`."""
+    p, anchor, _ = moments
+    for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
+        row = rows[slot]
+        last = np.int64(last_update_step[row])
+        skipped = step - 1 - last
+        if last > 0 and skipped > 0:
+            kept = kept_distance(decay, skipped)
+            for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+                at = np.int64(row) * width + column
+                p[at] = anchored_without_gradient(p[at], anchor[at], kept)
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0 and last > 0 and skipped > 0:
+            last_update_step[row] = step - 1

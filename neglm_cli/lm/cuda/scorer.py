@@ -46,7 +46,7 @@ class CudaScorer:
         buffer.done = self._device.gpu.event()
 
     def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
-        batch, steps = inputs.shape
+        batch, steps = self._scored = inputs.shape
         rows = batch * steps
         buffer = self._forward(inputs, targets)
         if normalized:
@@ -56,6 +56,12 @@ class CudaScorer:
             log_z = np.zeros(rows)
             log_probabilities = self.target_logits(self._device.gpu.download(self._y[:rows]), targets.T.reshape(-1))
         return Scores(log_probabilities.reshape(steps, batch).T, log_z.reshape(steps, batch).T)
+
+    def outputs(self) -> np.ndarray:
+        batch, steps = self._scored
+        units = self._device.shape.hidden
+        y = self._device.gpu.download(self._y[: batch * steps])[:, :units]
+        return np.ascontiguousarray(y.reshape(steps, batch, units).transpose(1, 0, 2))
 
     def step(self, state: State | None, words: np.ndarray) -> StepOutput:
         gpu, shape, rows = self._device.gpu, self._device.shape, len(words)

@@ -1,6 +1,7 @@
 """A training step on the GPU: forward, loss, backward, optimizer step. All launches are asynchronous."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from neglm_cli.lm.cuda.arrays import (
     SparseGradients,
     StepConfig,
     Weights,
+    copy_weights,
     first_output,
     table_rows,
     table_width,
@@ -42,6 +44,8 @@ class Training:
         self.weights, self._alias_table = weights, gpu.upload(setup.alias_table())
         self.state = zero_state(gpu, shape, settings.optimizer)
         self.average = zero_weights(gpu, shape) if settings.average else None
+        if settings.anchored:
+            copy_weights(gpu, weights, self.state.exp_avg)
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
         self._tables = TableGradients(gpu, shape, settings, float(setup.bias))
@@ -71,8 +75,8 @@ class Training:
 
     def forward_and_loss(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
         self._tables.find_rows(batch, config, self._alias_table)
-        if self._settings.exact_adam:
-            self.flush_lazy_updates(self._tables.gradients, global_batch.step, global_batch.rate)
+        if self._settings.catches_up:
+            self._flush(self._tables.gradients, global_batch)
         self._network.forward(self.weights.table, batch, config, self.activations, self._y)
         self._loss.compute(self.weights.table, self._buffers.d_y, batch, config)
 
@@ -89,9 +93,8 @@ class Training:
         if self._loss.dense_size:
             dense.append(self._loss.dense_gradients.reshape(-1))
         sparse = parallel.reduce(global_batch, local, dense)
-        if self._settings.exact_adam:
-            # rows that this rank did not touch
-            self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
+        if self._settings.catches_up:
+            self._flush(sparse, global_batch)  # rows that this rank did not touch
         return sparse
 
     def optimizer_step(self, config: StepConfig, global_batch: Minibatch, sparse: SparseGradients) -> None:
@@ -105,7 +108,7 @@ class Training:
         )  # fmt: skip
         kind = KINDS[self._settings.optimizer]
         rate = step_rate(kind, global_batch.rate, global_batch.step)
-        update = Update(kind, global_batch.step, rate, self._settings.clip)
+        update = Update(kind, global_batch.step, rate, self._settings.clip, global_batch.decay)
         gpu.launch(
             optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments(),
             sparse=sparse, row_counts=self._tables.index.counts, last_update_step=state.last_update_step, update=update,
@@ -140,6 +143,12 @@ class Training:
             blocks = blocks_for(self._gpu, -(-average.size // optimizer.THREADS))
             yield average.reshape(-1), parameters.reshape(-1), blocks
 
+    def _flush(self, sparse: SparseGradients, global_batch: Minibatch) -> None:
+        if self._settings.anchored:
+            self._flush_decay(sparse, global_batch.step, global_batch.decay)
+        else:
+            self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
+
     def flush_lazy_updates(self, sparse: SparseGradients, step: int, rate: float) -> None:
         """Apply the updates that rows skipped before `step`."""
         self._gpu.launch(
@@ -148,13 +157,32 @@ class Training:
             last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step, rate=rate,
         )  # fmt: skip
 
+    def _flush_decay(self, sparse: SparseGradients, step: int, decay: float) -> None:
+        """Apply the decay of anchored SGD that rows skipped before `step`."""
+        self._gpu.launch(
+            optimizer.flush_decay, blocks_for(self._gpu, self._tables.layout.total),
+            moments=self._table_moments(), width=table_width(self._shape),
+            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
+            decay=decay,
+        )  # fmt: skip
+
     def flush_all_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
-        count = table_rows(self._shape)
-        rows = self._gpu.upload(np.arange(count, dtype=np.int32))
-        counts = self._gpu.upload(np.array([count, 0], np.int32))
-        self.flush_lazy_updates(SparseGradients(rows, counts, self._tables.gradients.values), step + 1, rate)
-        self._gpu.synchronize()  # before these two arrays are freed
+        with self._listed(np.arange(table_rows(self._shape))) as rows:
+            self.flush_lazy_updates(rows, step + 1, rate)
+
+    def flush_decay(self, step: int, decay: float, rows: np.ndarray) -> None:
+        """Apply the decay that these rows of the table skipped in the first `step` steps."""
+        with self._listed(rows) as listed:
+            self._flush_decay(listed, step + 1, decay)
+
+    @contextmanager
+    def _listed(self, rows: np.ndarray) -> Iterator[SparseGradients]:
+        """Make a list of rows for kernels, freed when they have ended."""
+        listed = self._gpu.upload(rows.astype(np.int32))
+        counts = self._gpu.upload(np.array([len(rows), 0], np.int32))
+        yield SparseGradients(listed, counts, self._tables.gradients.values)
+        self._gpu.synchronize()
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of arrays that outlive a minibatch, by purpose, as on the CPU."""

@@ -7,7 +7,14 @@ import pytest
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.cpu.arrays import StepConfig
-from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates, make_update, update_range, update_rows
+from neglm_cli.lm.cpu.optimizer import (
+    Moments,
+    flush_decay,
+    flush_lazy_updates,
+    make_update,
+    update_range,
+    update_rows,
+)
 from neglm_cli.lm.optimizers import KINDS
 
 RATE = 0.01
@@ -83,6 +90,28 @@ def test_lazy_updates(kind: str, gap: int) -> None:
         table.train(rows_at(step, gap), scale=0.3)
     table.compare()
     np.testing.assert_array_equal(table.p[4], table.start[4])
+
+
+@pytest.mark.parametrize("gap", [1, 5, 400])
+def test_anchored_rows_apply_skipped_decay(gap: int) -> None:
+    decay, all_rows = 0.01, np.arange(ROWS, dtype=np.int32)
+    start = np.random.default_rng(2).standard_normal((ROWS, WIDTH)).astype(np.float32)
+    moments = Moments(start.copy(), start.copy(), np.zeros((1, 1), np.float32))
+    last_update_step, expected = np.zeros(ROWS, np.int32), start.astype(float)
+    steps = 2 * gap + 4
+    for step in range(1, steps + 1):
+        rows = np.array(rows_at(step, gap), np.int32)
+        g = np.random.default_rng(step).standard_normal((len(rows), WIDTH)).astype(np.float32)
+        flush_decay(moments, last_update_step, rows, step, decay)
+        update_rows(moments, rows, g, last_update_step, config("anchored", step, 1.0)._replace(decay=decay), 1.0)
+        gradient = np.zeros_like(expected)
+        gradient[rows] = g
+        expected += decay * (start - expected) - RATE * gradient
+    assert (abs(moments.parameter - expected).max(axis=1) > 1e-4).any()  # rows still lag
+    for _ in range(2):  # flushing twice is flushing once
+        flush_decay(moments, last_update_step, all_rows, steps + 1, decay)
+        np.testing.assert_allclose(moments.parameter, expected, rtol=0, atol=2e-5)
+    np.testing.assert_array_equal(moments.parameter[4], start[4])
 
 
 def test_skipped_updates_matter() -> None:
