@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -26,7 +26,7 @@ from neglm_cli.cli.options import (
 )
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.cli.queries import as_text
-from neglm_cli.cli.reading import Line, Opened, open_model
+from neglm_cli.cli.reading import Opened, open_model
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.store.output import STANDARD_STREAM
@@ -175,46 +175,61 @@ def _score(
     opened: Opened, scorer: "LineScorer", blocks: Iterator[list[bytes]], carry: bool, scale: float, per_word: bool,
     json: bool,
 ) -> None:  # fmt: skip
+    from neglm_cli.lm.lines import LineEncoder
+
+    encoder = LineEncoder(opened.model.words)
     for texts in blocks:
-        lines = [opened.line(text) for text in texts]
-        ids = [line.ids for line in lines]
-        results = scorer.score_text(ids) if carry else scorer.score(ids)
-        for line, scores in zip(lines, results, strict=True):
-            found = scale * scores
-            if json:
-                console.json_line(_as_json(opened, line, found, scale, per_word))
-            else:
-                _write(_by_word(opened, line, found) if per_word else _line(line, found))
+        lines = encoder.encode(texts)
+        scores = scale * (scorer.score_text(lines) if carry else scorer.score_lines(lines))
+        found = list(
+            map(Scored, lines.sums(scores).tolist(), (lines.sizes - 1).tolist(), lines.sums(lines.oov).tolist())
+        )
+        words = (
+            [
+                _each_word(*line)
+                for line in zip(texts, *map(lines.split, (lines.tokens, scores, lines.oov)), strict=True)
+            ]
+            if per_word
+            else []
+        )
+        if json:
+            for i, line in enumerate(found):
+                console.json_line(_as_json(line, _field(scale), words[i] if per_word else None))
+        else:
+            _write(b"\n".join(map(_by_word, words) if per_word else map(_line, found)))
         sys.stdout.flush()
 
 
-def _line(line: Line, scores: "np.ndarray") -> bytes:
-    return b"%.*f\t%d\t%d" % (DIGITS, scores.sum(), len(line.words), sum(line.unknown))
+class Scored(NamedTuple):
+    """A line, with the sum of its scores."""
+
+    score: float
+    tokens: int
+    oov: int
 
 
-def _by_word(opened: Opened, line: Line, scores: "np.ndarray") -> bytes:
-    rows = [
-        b"%b\t%d\t%.*f\t%d" % (word, id_, DIGITS, score, oov)
-        for word, id_, score, oov in _each_word(opened, line, scores)
-    ]
-    return b"\n".join(rows) + b"\n"
+Word = tuple[bytes, int, float, bool]  # with its id, its score, and True if it is out of the vocabulary
 
 
-def _each_word(opened: Opened, line: Line, scores: "np.ndarray") -> Iterator[tuple[bytes, int, float, int]]:
-    """Yield word, id, score, and 1 if it is out of the vocabulary; the end of the line last."""
-    ids = [*line.ids.tolist(), opened.model.end_of_line]
-    return zip([*line.words, b"<eos>"], ids, scores.tolist(), [*map(int, line.unknown), 0], strict=True)
+def _each_word(text: bytes, ids: "np.ndarray", scores: "np.ndarray", oov: "np.ndarray") -> list[Word]:
+    """Return the words of a line, and its end."""
+    return list(zip([*text.split(), b"<eos>"], ids.tolist(), scores.tolist(), oov.tolist(), strict=True))
 
 
-def _as_json(opened: Opened, line: Line, scores: "np.ndarray", scale: float, per_word: bool) -> dict[str, Any]:
-    name = _field(scale)
-    found: dict[str, Any] = {
-        name: round(float(scores.sum()), DIGITS), "tokens": len(line.words), "oov": sum(line.unknown)
-    }  # fmt: skip
-    if per_word:
+def _line(line: Scored) -> bytes:
+    return b"%.*f\t%d\t%d" % (DIGITS, *line)
+
+
+def _by_word(words: list[Word]) -> bytes:
+    return b"".join(b"%b\t%d\t%.*f\t%d\n" % (word, id_, DIGITS, score, oov) for word, id_, score, oov in words)
+
+
+def _as_json(line: Scored, name: str, words: list[Word] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {name: round(line.score, DIGITS), "tokens": line.tokens, "oov": line.oov}
+    if words is not None:
         found["words"] = [
-            {"word": as_text(word), "id": id_, name: round(score, DIGITS), "oov": oov}
-            for word, id_, score, oov in _each_word(opened, line, scores)
+            {"word": as_text(word), "id": id_, name: round(score, DIGITS), "oov": int(oov)}
+            for word, id_, score, oov in words
         ]
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays
-from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
+from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, rows_by_step
 from neglm_cli.lm.cpu.data_parallel import DataParallel
 from neglm_cli.lm.cpu.sampled import OutputLayer
 from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
@@ -97,14 +97,19 @@ class CpuDevice:
     ) -> BatchArrays:
         """Make the arrays that kernels take for (B, T) words."""
         settings = self.settings
-        batch, ids, by_step = len(inputs), _by_step(inputs), _by_step(positions)
-        state_mask = np.ones(len(ids) + batch, np.float32)
-        if settings.reset_at_eos:
-            state_mask[: len(ids)] = ids != self._end_of_line
-        drawn_for = _by_step(noise_positions(settings.noise, positions, number, settings.bptt))
+        ids, by_step = rows_by_step(inputs), rows_by_step(positions)
+        state_mask = self.state_mask(ids, len(inputs))
+        drawn_for = rows_by_step(noise_positions(settings.noise, positions, number, settings.bptt))
         noise_key = stream(settings.seed, NOISE, epoch)
         keys = dropout_keys(settings.seed, epoch, self.shape.layers)
-        return BatchArrays(ids, _by_step(targets), state_mask, by_step, drawn_for, noise_key, keys)
+        return BatchArrays(ids, rows_by_step(targets), state_mask, by_step, drawn_for, noise_key, keys)
+
+    def state_mask(self, ids: np.ndarray, batch: int) -> np.ndarray:
+        """Return 0 for time steps that start from a zero state, else 1: float32 (N + B,). ids (N,): inputs."""
+        mask = np.ones(len(ids) + batch, np.float32)
+        if self.settings.reset_at_eos:
+            mask[: len(ids)] = ids != self._end_of_line
+        return mask
 
     def log_z(self) -> np.ndarray:
         y, buffers, hidden = self._training.log_z_y, self._training.log_z_buffers, self.shape.hidden
@@ -169,8 +174,3 @@ def load_kernels(settings: Settings, training: bool) -> None:
         device.log_z()
     CpuScorer(device, 1).score(words, words)
     device.close()
-
-
-def _by_step(array: np.ndarray) -> np.ndarray:
-    """Return (B, T) as rows t·B + b."""
-    return np.ascontiguousarray(array.T).reshape(-1)
