@@ -7,7 +7,7 @@ its phenomenon), or lines of good TAB bad.
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -45,6 +45,9 @@ class PairTally:
         self.ties += tie
         self.oov += oov
         self.correct_oov += correct and oov
+
+    def __add__(self, other: "PairTally") -> "PairTally":
+        return PairTally(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def accuracy(self) -> float | None:

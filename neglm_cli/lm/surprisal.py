@@ -31,6 +31,10 @@ class SurprisalMeter:
         self._end = end_of_line
         self._state: State | None = None  # at the end of the last text
 
+    def reset(self) -> None:
+        """Start another text."""
+        self._state = None
+
     def measure(self, lines: Lines) -> Measures:
         """Measure independent lines, some side by side."""
         found = Measures(np.empty(len(lines.tokens)), np.empty(len(lines.tokens)))
