@@ -1,4 +1,4 @@
-"""Every command in README.md, in two recipes and in the examples of subcommands works, on small files with the same names."""
+"""Every command in README.md, two recipes and the examples of subcommands works, on small files of the same names."""
 
 import os
 import re
@@ -59,7 +59,11 @@ TEXTS |= {"questions-words.txt": QUESTIONS, "questions.txt": "man king woman\nat
 TEXTS |= {"clicks.tsv": PAIRS, "small.tsv": PAIRS, "words.tsv": "the\t12\nking\t3\n"}
 BLIMP = '{"sentence_good": "The king rose.", "sentence_bad": "The rose king.", "UID": "order"}\n'
 TEXTS |= {"blimp/order.jsonl": BLIMP, "pairs.tsv": "the king rose\trose king the\n"}
-TEXTS |= {"stimuli.txt": LINES, "regions.txt": "the king\trose\tin athens\n", "docs.jsonl": '{"text": "the king"}\n' * 9}
+TEXTS |= {
+    "stimuli.txt": LINES,
+    "regions.txt": "the king\trose\tin athens\n",
+    "docs.jsonl": '{"text": "the king"}\n' * 9,
+}
 TEXTS |= {"nbest.txt": "1\t-2.5\tthe king rose\n1\t-2.0\ta stock king\n2\t-1.0\tnew york\n"}
 SMALL = "--hidden 8 --k 5 --epochs 2 --threads 1 --quiet"
 MADE = (

@@ -78,11 +78,12 @@ class PartialScores:
     def close(self) -> None:
         """Keep the file for another run."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
 
     def remove(self) -> None:
         """Remove the file of a finished run."""
         self.close()
         if self._path is not None:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # the output is complete
                 os.unlink(self._path)
