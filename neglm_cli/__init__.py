@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from neglm_cli.api import LanguageModel as LanguageModel
     from neglm_cli.api import NeglmError as NeglmError
     from neglm_cli.api import Report as Report
+    from neglm_cli.api import TextState as TextState
     from neglm_cli.api import Vocabulary as Vocabulary
     from neglm_cli.api import WordVectors as WordVectors
     from neglm_cli.api import embed as embed
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_API = ("LanguageModel", "NeglmError", "Report", "Vocabulary", "WordVectors", "embed", "load", "train_lm", "vocab")
+_API = (
+    "LanguageModel", "NeglmError", "Report", "TextState", "Vocabulary", "WordVectors", "embed", "load", "train_lm",
+    "vocab",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Every command in README.md and in the examples of subcommands works, on small files with the same names."""
+"""Every command in README.md, two recipes and the examples of subcommands works, on small files of the same names."""
 
 import os
 import re
@@ -20,6 +20,7 @@ from tests.cut_short import cut_short
 from tests.warm import SECONDS, Warm
 
 ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "examples/surprisal/README.md", "examples/filter/README.md")
 
 # Commands that are not run here, and why.
 NOT_STARTED = {
@@ -56,6 +57,13 @@ TEXTS |= dict.fromkeys(("sentences.txt", "lines.txt"), LINES)
 TEXTS |= dict.fromkeys(("ws353.tsv", "simlex999.tsv", "sets/one.tsv", "sets/two.tsv"), SCORES)
 TEXTS |= {"questions-words.txt": QUESTIONS, "questions.txt": "man king woman\nathens greece baghdad\n"}
 TEXTS |= {"clicks.tsv": PAIRS, "small.tsv": PAIRS, "words.tsv": "the\t12\nking\t3\n"}
+BLIMP = '{"sentence_good": "The king rose.", "sentence_bad": "The rose king.", "UID": "order"}\n'
+TEXTS |= {"blimp/order.jsonl": BLIMP, "pairs.tsv": "the king rose\trose king the\n"}
+TEXTS |= {
+    "stimuli.txt": LINES,
+    "regions.txt": "the king\trose\tin athens\n",
+    "docs.jsonl": '{"text": "the king"}\n' * 9,
+}
 TEXTS |= {"nbest.txt": "1\t-2.5\tthe king rose\n1\t-2.0\ta stock king\n2\t-1.0\tnew york\n"}
 SMALL = "--hidden 8 --k 5 --epochs 2 --threads 1 --quiet"
 MADE = (
@@ -68,7 +76,7 @@ MADE = (
     "neglm embed --epochs 1 --quiet",  # of the size that README's `neglm embed` has: what is read with it must fit
     "cp vectors.safetensors wiki.safetensors",
     f"neglm train-lm {SMALL} --valid valid.txt --log train.log",
-    "cp model.safetensors news.safetensors",
+    "cp model.safetensors news.safetensors; cp model.safetensors other.safetensors; gzip -k docs.jsonl",
     "mkdir a b; for log in neglm.log nce.log a/log b/log; do cp train.log $log; done",
     "neglm export -o GoogleNews-vectors-negative300.bin.gz --quiet",
     "neglm export --format text -o cc.de.300.vec.gz --quiet",
@@ -90,10 +98,10 @@ def indented_blocks(markdown: str) -> list[list[str]]:
     return found
 
 
-def commands_of_readme() -> list[str]:
+def commands_of(page: str) -> list[str]:
     """Return the lines of blocks, except of drawings, of Python, and of sessions with `$` and output."""
     found = []
-    for block in indented_blocks((ROOT / "README.md").read_text(encoding="utf-8")):
+    for block in indented_blocks((ROOT / page).read_text(encoding="utf-8")):
         if any("──" in line for line in block) or block[0].startswith("import "):
             continue
         session = any(line.startswith("$ ") for line in block)
@@ -105,7 +113,8 @@ def commands_of_readme() -> list[str]:
 def documented() -> list[str]:
     """Return each command once. Commands joined by `&&` are separate: the second finds the output of the first here."""
     examples = [example.command for page in SUBCOMMANDS for example in page.examples]
-    return list(dict.fromkeys(part for line in [*commands_of_readme(), *examples] for part in line.split(" && ")))
+    pages = [command for page in PAGES for command in commands_of(page)]
+    return list(dict.fromkeys(part for line in [*pages, *examples] for part in line.split(" && ")))
 
 
 def environment(directory: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@
     model.score(["the market rose", "rose market the"])
     model.next("the market")
     print(model.generate("the market", words=20))
+    model.start().advance("the").top(5)                   # states, for decoders
 
     vectors = neglm_cli.load("vectors.safetensors")
 
@@ -19,6 +20,7 @@ Notes of a run go to the logger `neglm_cli`. Ctrl-C during training writes a che
 KeyboardInterrupt.
 """
 
+from neglm_cli.api.decoding import TextState
 from neglm_cli.api.files import Vocabulary, WordVectors
 from neglm_cli.api.language_model import LanguageModel
 from neglm_cli.api.loading import load
@@ -30,6 +32,7 @@ __all__ = [
     "LanguageModel",
     "NeglmError",
     "Report",
+    "TextState",
     "Vocabulary",
     "WordVectors",
     "embed",

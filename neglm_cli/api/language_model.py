@@ -1,13 +1,14 @@
 """Language models."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from neglm_cli.api.decoding import BATCH_STATES, Decoder, TextState
 from neglm_cli.api.files import WordVectors, decode, encode
 from neglm_cli.api.keywords import Path, paths_of
 from neglm_cli.lm import model
@@ -116,12 +117,24 @@ class LanguageModel(WordVectors):
         text = " ".join([*_split(prompt), *("\n" if word == end else decode(self._index[word]) for word in drawn)])
         return text.replace(" \n ", "\n").replace(" \n", "\n")
 
+    def start(self) -> TextState:
+        """Return the state at the beginning of a line: `model.start().advance("the").top(5)`."""
+        return self._decoder.start()
+
+    def advance(self, states: Sequence[TextState], words: Sequence[str]) -> list[TextState]:
+        """Advance each state by its word, all together, which is faster than one by one."""
+        return self._decoder.advance(states, words)
+
     def _prompt(self, text: str) -> np.ndarray:
         """Return the ids of a text at the beginning of a line."""
         return np.concatenate([[self._model.end_of_line], self._ids(text)]).astype(np.int32)
 
     def _ids(self, line: str) -> np.ndarray:
         return self._encoder.encode(encode(line.replace("\n", " ")))
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return Decoder(self._model, self._device.scorer(BATCH_STATES))
 
     @cached_property
     def _encoder(self) -> Encoder:

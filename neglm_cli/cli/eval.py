@@ -8,6 +8,7 @@ import typer
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
 from neglm_cli.cli.eval_lm import evaluate_texts
+from neglm_cli.cli.eval_pairs import evaluate_pairs
 from neglm_cli.cli.mixing import check_options
 from neglm_cli.cli.options import (
     DEFAULT_MODEL,
@@ -21,6 +22,7 @@ from neglm_cli.cli.options import (
     Quiet,
     Table,
     Threads,
+    Tokenize,
     VectorsFile,
     input_file,
     one_blas_thread,
@@ -53,7 +55,8 @@ SETS = "Test sets"
     ("neglm eval wiki.safetensors --analogy questions-words.txt --fold-case", "Analogies; Athens may be athens."),
     ("neglm eval --analogy questions-words.txt --max-vocab 30000", "Only the 30,000 most frequent words."),
     ("neglm eval --similarity sets/*.tsv --json", "All test sets in a directory, as JSON."),
-    multi_value_options=("--test", "--similarity", "--analogy"),
+    ("neglm eval --minimal-pairs blimp/*.jsonl --tokenize", "Grammaticality: the accuracy on BLiMP, by phenomenon."),
+    multi_value_options=("--test", "--similarity", "--analogy", "--minimal-pairs"),
     settings=MixingSettings,
 )
 def evaluate(
@@ -63,7 +66,7 @@ def evaluate(
         typer.Argument(
             metavar="MODEL",
             help="A language model or a file of vectors; - is standard input.",
-            show_default="model.safetensors with --test, otherwise vectors.safetensors",
+            show_default="model.safetensors with --test or --minimal-pairs, otherwise vectors.safetensors",
         ),
     ] = None,
     named: VectorsFile = None,
@@ -97,6 +100,17 @@ def evaluate(
             rich_help_panel=SETS,
         ),
     ] = None,
+    minimal_pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Minimal pairs for a language model: BLiMP's JSONL (sentence_good, sentence_bad), or lines of a good "
+            "sentence, a tab and a bad one.",
+            show_default=False,
+            metavar="FILE",
+            rich_help_panel=SETS,
+        ),
+    ] = None,
+    tokenize: Tokenize = False,
     max_vocab: Annotated[
         int | None,
         typer.Option(
@@ -141,8 +155,8 @@ def evaluate(
 ) -> None:
     """Evaluate a language model on texts, or vectors on test sets.
 
-    MODEL comes before the options, because --test, --similarity and --analogy take all files that follow them; or name
-    it with -m.
+    MODEL comes before the options, because --test, --similarity, --analogy and --minimal-pairs take all files that
+    follow them; or name it with -m.
 
     Texts: the perplexity is exact and normalized over the vocabulary. Ends of line are predicted like words, and a
     text starts as after the end of a line. Perplexities and bits per word count ends of line as words; the number of
@@ -168,19 +182,30 @@ def evaluate(
     Analogies: accuracy by 3CosAdd and 3CosMul, where only the best word counts and the words of the question are
     excluded. Questions with an OOV word are skipped; the second result counts them as wrong.
 
-    JSON always has the same shape: model, vocabulary, and the lists test, similarity and analogy with an object per
-    file.
+    Minimal pairs: the share of pairs whose good sentence, with its end, has the higher probability. Ties count as
+    wrong; they and pairs with OOV words, which are read as <unk>, are counted. Raw sentences need --tokenize, if the
+    training text was tokenized that way.
+
+    JSON always has the same shape: model, vocabulary, the lists test, similarity and analogy with an object per file,
+    and the list minimal_pairs with an object for all files.
     """
-    files = [*(test or ()), *(similarity or ()), *(analogy or ())]
+    files = [*(test or ()), *(similarity or ()), *(analogy or ()), *(minimal_pairs or ())]
     if not files:
         raise typer.BadParameter(
-            "nothing to evaluate on: give texts with --test, or test sets with --similarity or --analogy."
+            "nothing to evaluate on: give texts with --test, or test sets with --similarity, --analogy or "
+            "--minimal-pairs."
         )
-    path = input_file(model, named, DEFAULT_MODEL if test else DEFAULT_VECTORS)
+    path = input_file(model, named, DEFAULT_MODEL if test or minimal_pairs else DEFAULT_VECTORS)
     refuse_repeated_stdin([path, *files, *(given[name] for name in ("tune", "interpolate") if name in given)])
     if given and not test:
         raise typer.BadParameter(f"--{next(iter(given)).replace('_', '-')} is for --test.")
     check_options(given, [path, *files], texts=len(files))
+    if minimal_pairs and len(files) > len(minimal_pairs):
+        raise typer.BadParameter("--minimal-pairs is evaluated alone, without --test, --similarity and --analogy.")
+    if minimal_pairs and (max_vocab is not None or fold_case or table is not None):
+        raise typer.BadParameter("--max-vocab, --fold-case and --table are for --similarity and --analogy.")
+    if tokenize and not minimal_pairs:
+        raise typer.BadParameter("--tokenize is for --minimal-pairs.")
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
     if test and (max_vocab is not None or fold_case):
@@ -192,7 +217,9 @@ def evaluate(
     one_blas_thread()
     console.announce_standard_input(files)
     console.announce_compiling()
-    if test:
+    if minimal_pairs:
+        evaluate_pairs(path, minimal_pairs, tokenize, device, threads, json)
+    elif test:
         evaluate_texts(path, test, per_line, threads, json, device, given)
     else:
         _evaluate_vectors(path, similarity or [], analogy or [], max_vocab, fold_case, method, json, table)
@@ -220,6 +247,7 @@ def _evaluate_vectors(
         "test": [],
         "similarity": [_similarity(path, judged, lexicon, directions) for path, judged in pairs],
         "analogy": [_analogy(path, sections, lexicon, directions, method) for path, sections in questions],
+        "minimal_pairs": [],
     }
     if json:
         console.json(report)

@@ -51,8 +51,8 @@ def evaluate_texts(
     if per_line:
         return
     if json:
-        report = {"model": path, "vocabulary": len(model.words), "test": results, "similarity": [], "analogy": []}
-        console.json(report)
+        sets = {"test": results, "similarity": [], "analogy": [], "minimal_pairs": []}
+        console.json({"model": path, "vocabulary": len(model.words)} | sets)
     else:
         console.result("\n\n".join(_as_text(result, model) for result in results))
 

@@ -30,7 +30,7 @@ class LineScoring:
         end = self.opened.model.end_of_line
         if _in_order(self._given):
             self._scorer = self._mixed.scorer()
-            return OrderedLines(self._scorer, end, self._normalized)
+            return OrderedLines(self._scorer, self._normalized)
         self.opened.scorer.reset()
         lines = LineScorer(self.opened.scorer, end, self._normalized)
         if self._mixed is None:

@@ -13,7 +13,7 @@ from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import init_ranks, launched_rank_and_size, ranks
 from neglm_cli.scale.ranks import Ranks
 
-DISTRIBUTED = ("vocab", "embed", "train-lm", "eval")  # subcommands that run on several ranks
+DISTRIBUTED = ("vocab", "embed", "train-lm", "eval", "filter")  # subcommands that run on several ranks
 
 RANK_0_PRINTS = 5.0  # seconds that other ranks leave rank 0 to print an error
 

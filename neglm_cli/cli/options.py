@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -165,6 +166,15 @@ Table = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+Tokenize = Annotated[
+    bool,
+    typer.Option(
+        "--tokenize",
+        help="Split raw sentences first, as in tokenized text: punctuation apart from words (Who won? becomes Who won "
+        "?), letters apart from digits. Apostrophes and hyphens inside words, points and commas inside numbers stay.",
+        rich_help_panel=INPUT,
+    ),
+]
 Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metavar="N", rich_help_panel=OUTPUT)]
 
 
@@ -213,3 +223,10 @@ def memory_size(text: str) -> int:
             f"--memory {text} is not a size of at least 1M, such as 500M or 2G, or a share such as 50%."
         )
     return size
+
+
+def line_preparation(tokenized: bool) -> Callable[[bytes], bytes]:
+    """Return the function that --tokenize applies to each line; without it, the line stays as it is."""
+    from neglm_cli.text.tokenization import tokenize
+
+    return tokenize if tokenized else bytes

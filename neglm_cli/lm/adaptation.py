@@ -86,6 +86,7 @@ class AdaptiveScorer:
         rate, decay = self._adaptation
         minibatch = Minibatch(inputs, targets, positions, 0, self._steps, self._steps + 1, rate, decay)
         result = self._device.train(minibatch).result()
+        self._scorer.parameters_changed()
         self._words, self._steps, self._filled = self._words + self._filled, self._steps + 1, 0
         if not (math.isfinite(result.loss) and math.isfinite(result.norm)):
             raise AdaptationDivergedError(

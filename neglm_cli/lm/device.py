@@ -95,6 +95,10 @@ class Scorer(Protocol):
         """Start new texts, from zero states."""
         ...
 
+    def parameters_changed(self) -> None:
+        """Discard what was computed from parameters, because a training step has changed them."""
+        ...
+
     def advance(self, inputs: np.ndarray) -> None:
         """Read words without scoring, which is faster. inputs: int32 (B, T)."""
         ...

@@ -10,7 +10,7 @@ from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import CHECKPOINT, MODEL, save
 from neglm_cli.lm.parameters import Shape, initial_parameters, zero_parameters
-from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
+from neglm_cli.lm.scoring import Reader, Segment, Tally, segment_bounds
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SAMPLED_WORDS = 1 << 20  # of a corpus, to see whether it belongs to a vocabulary
 TOO_MANY_UNKNOWN = 0.9
+VALIDATION_CHUNK = 256  # words of a forward pass; the last bits of perplexities depend on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,13 @@ class Job:
         """Return the perplexity of the validation text; each rank scores a segment of it."""
         assert self.texts.valid is not None
         words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
-        reader = Reader(self.device.scorer(CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
+        reader = Reader(self.device.scorer(VALIDATION_CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
         starts = segment_bounds(valid.length, self.device.shape, ranks.size)
         segment = Segment(reader, *starts[ranks.rank : ranks.rank + 2])
         cursor = valid.cursor(0)
         with self.validation_progress(starts[ranks.rank + 1]) as watched:
             while not (segment.ended or self.trainer.stopping):
-                ids = cursor.take(CHUNK)
+                ids = cursor.take(VALIDATION_CHUNK)
                 segment.read(ids)
                 watched.advance(len(ids))
         if ranks.any(not segment.ended):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neglm_cli.lm.lines import Ids, LineScorer
+from neglm_cli.lm.lines import Ids, Lines, LineScorer
 from neglm_cli.lm.mixing import CHUNK, MixedScorer
 from neglm_cli.lm.mixture import log_mixture
 from neglm_cli.lm.ngram import NgramModel
@@ -16,23 +16,20 @@ class OrderedLines:
     Whether its state is carried, too, is up to the model's settings.
     """
 
-    def __init__(self, scorer: MixedScorer, end_of_line: int, normalized: bool) -> None:
-        self._scorer, self._end, self._normalized = scorer, end_of_line, normalized
+    def __init__(self, scorer: MixedScorer, normalized: bool) -> None:
+        self._scorer, self._normalized = scorer, normalized
 
-    def score(self, lines: Sequence[Ids]) -> list[np.ndarray]:
-        return [self._score(line) for line in lines]
+    def score_lines(self, lines: Lines) -> np.ndarray:
+        """Score each token, float64 (M,)."""
+        inputs, targets = lines.inputs[None], lines.tokens[None]
+        pieces = [slice(at, at + CHUNK) for at in range(0, targets.size, CHUNK)]
+        scores = [self._scorer.score(inputs[:, at], targets[:, at], self._normalized) for at in pieces]
+        return np.concatenate([part.log_probabilities[0] for part in scores] or [np.empty(0)])
 
-    score_text = score
+    score_text = score_lines
 
     def score_list(self, lines: Sequence[Ids]) -> np.ndarray:
         raise NotImplementedError("alternative lines have no order")
-
-    def _score(self, line: Ids) -> np.ndarray:
-        text = np.concatenate([[self._end], line, [self._end]]).astype(np.int32)[None]
-        pieces = [slice(at, min(at + CHUNK, text.size - 1)) for at in range(0, text.size - 1, CHUNK)]
-        inputs, targets = text[:, :-1], text[:, 1:]
-        scores = [self._scorer.score(inputs[:, at], targets[:, at], self._normalized) for at in pieces]
-        return np.concatenate([part.log_probabilities[0] for part in scores])
 
 
 class InterpolatedLines:
@@ -42,15 +39,18 @@ class InterpolatedLines:
         self._scorer, self._ngram, self._end = scorer, ngram, end_of_line
         self._weights = np.array([1 - weight, weight])
 
-    def score(self, lines: Sequence[Ids]) -> list[np.ndarray]:
-        return [self._mixed(line, scores) for line, scores in zip(lines, self._scorer.score(lines), strict=True)]
+    def score_lines(self, lines: Lines) -> np.ndarray:
+        """Score each token, float64 (M,)."""
+        return self._mixed(lines, self._scorer.score_lines(lines))
 
-    def score_text(self, lines: Sequence[Ids]) -> list[np.ndarray]:
-        return [self._mixed(line, scores) for line, scores in zip(lines, self._scorer.score_text(lines), strict=True)]
+    def score_text(self, lines: Lines) -> np.ndarray:
+        """Score each token of lines that the model reads as one text; the n-gram model reads them apart."""
+        return self._mixed(lines, self._scorer.score_text(lines))
 
     def score_list(self, lines: Sequence[Ids]) -> np.ndarray:
-        return np.array([scores.sum() for scores in self.score(lines)])
+        """Score whole lines, with their ends: float64 (lines,)."""
+        joined = Lines.of(lines, self._end)
+        return joined.sums(self.score_lines(joined))
 
-    def _mixed(self, line: Ids, scores: np.ndarray) -> np.ndarray:
-        ngram = self._ngram.score(np.append(line, self._end))
-        return log_mixture(self._weights, np.stack([scores, ngram]))
+    def _mixed(self, lines: Lines, scores: np.ndarray) -> np.ndarray:
+        return log_mixture(self._weights, np.stack([scores, self._ngram.score(lines.tokens)]))

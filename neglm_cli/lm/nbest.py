@@ -1,7 +1,7 @@
 """N-best lists: alternative texts with the same id, optionally with scores, in the formats of three kinds of tools.
 
 tab     id TAB text, or id TAB score TAB text
-kaldi   id-number text
+kaldi   id-number text, or id-number score text: a score has a decimal point
 moses   id ||| text ||| features ||| score
 """
 
@@ -14,6 +14,7 @@ from itertools import groupby
 from neglm_cli.errors import NeglmError
 
 MOSES = b" ||| "
+KALDI_SCORE = re.compile(rb"[+-]?\d*\.\d+([eE][+-]?\d+)?")  # unlike a number in a text, `in 1999`
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,12 @@ def _read_tab(line: bytes) -> Hypothesis | None:
 def _read_kaldi(line: bytes) -> Hypothesis | None:
     key, _, text = line.strip().partition(b" ")
     match = re.fullmatch(rb"(.+)-\d+", key)
-    return Hypothesis(match[1], text, 0.0, (key, text)) if match else None
+    if not match:
+        return None
+    first, _, rest = text.partition(b" ")
+    if KALDI_SCORE.fullmatch(first):
+        return Hypothesis(match[1], rest, float(first), (key, first, rest))
+    return Hypothesis(match[1], text, 0.0, (key, text))
 
 
 def _read_moses(line: bytes) -> Hypothesis | None:
@@ -70,7 +76,7 @@ def _write_moses(hypothesis: Hypothesis, total: float) -> bytes:
 
 FORMS: dict[str, tuple[Callable[[bytes], Hypothesis | None], Callable[[Hypothesis, float], bytes], str]] = {
     "tab": (_read_tab, _write_tab, "id TAB text, or id TAB score TAB text"),
-    "kaldi": (_read_kaldi, _write_kaldi, "id-number text"),
+    "kaldi": (_read_kaldi, _write_kaldi, "id-number text, or id-number score text"),
     "moses": (_read_moses, _write_moses, "id ||| text ||| features ||| score"),
 }
 

@@ -128,6 +128,9 @@ class ReferenceScorer:
     def reset(self) -> None:
         self._state = None
 
+    def parameters_changed(self) -> None:
+        """Do nothing: results of earlier calls are not kept."""
+
     def advance(self, inputs: np.ndarray) -> None:
         self._forward(inputs)
 

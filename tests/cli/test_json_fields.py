@@ -27,6 +27,10 @@ COMMANDS = (  # in this order: later ones read what earlier ones wrote
     "score corpus.txt --per-word",
     "score corpus.txt --base e",
     "score model.safetensors pairs.tsv --nbest tab",
+    "score corpus.txt --surprisal json",
+    "score corpus.txt --surprisal json --regions",
+    "eval --minimal-pairs pairs.tsv",
+    "filter corpus.txt -o filtered.txt",
     "next --after w1",
     "nearest w1 nowhere",
     "analogy w1 w2 w3",
@@ -103,12 +107,15 @@ def test_fields_have_one_type(neglm: Neglm) -> None:
 def test_eval_has_one_shape(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(300))
     Path("similar.tsv").write_bytes(b"w1\tw2\t3\nw2\tw3\t2\n")
+    Path("pairs.tsv").write_bytes(b"w1 w2\tw2 w1\n")
     neglm("train-lm", "corpus.txt", *TINY.split())
     shapes = [
         {name: type(value) for name, value in json.loads(neglm("eval", *command.split(), "--json").stdout).items()}
         for command in (
             "--test corpus.txt", "--test corpus.txt similar.tsv", "--test corpus.txt --test similar.tsv",
             "-m model.safetensors --similarity similar.tsv", "--similarity similar.tsv -m model.safetensors",
+            "--minimal-pairs pairs.tsv",
         )
     ]  # fmt: skip
-    assert shapes == [{"model": str, "vocabulary": int, "test": list, "similarity": list, "analogy": list}] * 5
+    lists = ("test", "similarity", "analogy", "minimal_pairs")
+    assert shapes == [{"model": str, "vocabulary": int, **dict.fromkeys(lists, list)}] * 6

@@ -111,6 +111,12 @@ def test_the_other_forms(neglm: Neglm, model: LanguageModel) -> None:
     reference = rows(neglm("score", "--nbest", "tab", stdin=b"a\tw1 w2\na\tw2 w1 w2 w1\n").stdout)
     kaldi = neglm("score", "--nbest", "kaldi", stdin=b"a-1 w1 w2\na-2 w2 w1 w2 w1\n").stdout.decode().splitlines()
     assert [line.split(" ", 1)[1] for line in kaldi] == [row[2] for row in reference]
+    scored = b"a-1 -9.5 w1 w2\na-2 1.25e2 w2 w1 w2 w1\nb-1 7 w1\n"
+    assert neglm("score", "--nbest", "kaldi", stdin=scored).stdout == (
+        b"a-2 1.25e2 w2 w1 w2 w1\na-1 -9.5 w1 w2\nb-1 7 w1\n"
+    )
+    first = json.loads(neglm("score", "--nbest", "kaldi", "--json", stdin=scored).stdout.splitlines()[0])
+    assert first["total_score"] == pytest.approx(125 + first["log10_probability"], abs=1e-5)
     moses = neglm("score", "--nbest", "moses", stdin=b"0 ||| w1 w2 ||| LM= 1 ||| -3\n").stdout
     (alone,) = rows(neglm("score", stdin=b"w1 w2\n").stdout)
     *fields, total = moses.decode().strip().split(" ||| ")
@@ -176,7 +182,7 @@ def test_a_single_file_that_is_no_model_is_a_text(neglm: Neglm, model: LanguageM
     Path("test.txt").write_bytes(TEXT)
     result = neglm("score", "test.txt")
     assert result.stdout == neglm("score", "model.safetensors", "test.txt").stdout
-    assert result.stderr == b"test.txt is a text: scored by model.safetensors\n"
+    assert result.stderr == b"test.txt is a text: read with model.safetensors\n"
     assert neglm("score", "test.txt", "--quiet").stderr == b""
 
 

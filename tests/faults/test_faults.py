@@ -39,6 +39,7 @@ MADE = (
     "export -o given.npy",
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
+    "filter -m model2.safetensors corpus.txt -o kept.txt",
 )
 COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
 
@@ -65,6 +66,7 @@ CASES = {
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
     "import npy": Case("import given.npy -o imported.safetensors", ("imported.safetensors",)),
+    "filter": Case("filter -m model2.safetensors other.txt --keep ..90% -o kept.txt", ("kept.txt",)),
     "plot": Case("plot vectors.safetensors -o map.svg", ("map.svg",)),
 }  # fmt: skip
 
@@ -219,7 +221,8 @@ def check(sandbox: Sandbox, case: Case, failing: int, old: dict[str, bytes], new
             assert files[name].startswith(data) or case.command.startswith("train-lm --output"), (kind, "log")
         elif name not in (*case.outputs, checkpoint):
             assert files[name] == data, (kind, name, "changed")
-    assert set(files) - set(old) <= {checkpoint} or kind in REMOVALS, (kind, said, set(files) - set(old))
+    scores = {"kept.txt.partial"} if case is CASES["filter"] else set()
+    assert set(files) - set(old) <= {checkpoint, *scores} or kind in REMOVALS, (kind, said, set(files) - set(old))
     if checkpoint in files:
         container.read(sandbox.work / checkpoint)
     assert not sandbox.leftovers() or kind in REMOVALS, (kind, said, sandbox.leftovers())

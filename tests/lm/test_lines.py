@@ -8,7 +8,8 @@ import pytest
 
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import State, StepOutput
-from neglm_cli.lm.lines import BATCH_WORDS, LineScorer
+from neglm_cli.lm.lines import BATCH_WORDS, LineEncoder, Lines, LineScorer
+from neglm_cli.text.word_index import WordIndex
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, parameters
 
 WORDS = 40
@@ -46,6 +47,30 @@ def test_lines_longer_than_the_capacity(device: CpuDevice) -> None:
         np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
+def test_scores_do_not_depend_on_the_other_lines(device: CpuDevice) -> None:
+    lines = some_lines([3, 0, 11, 3, 1, 7, 40, 2, 2])
+    scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
+    for found, line in zip(scorer.score(lines), lines, strict=True):
+        np.testing.assert_allclose(found, scorer.score([line])[0], atol=1e-5)
+
+
+def test_no_lines(device: CpuDevice) -> None:
+    scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
+    none = Lines.of([], END_OF_LINE)
+    assert (scorer.score([]), scorer.score_lines(none).shape, scorer.score_text(none).shape) == ([], (0,), (0,))
+    assert none.sums(np.empty(0)).shape == (0,)
+
+
+def test_lines_are_encoded_with_their_ends() -> None:
+    words = WordIndex.of([b"<eos>", b"<unk>", b"a", b"b"], np.array([4, 3, 2, 1]))
+    lines = LineEncoder(words).encode([b"a  b c", b"", b"<eos> <unk>\tb"])
+    assert lines.tokens.tolist() == [2, 3, 1, 0, 0, 0, 1, 3, 0]
+    assert lines.oov.tolist() == [False, False, True] + [False] * 6
+    assert (lines.ends.tolist(), lines.sizes.tolist()) == ([4, 5, 9], [4, 1, 4])
+    assert lines.sums(lines.oov).tolist() == [1, 0, 0]
+    assert lines.sums(np.arange(9.0)).tolist() == [6, 4, 26]
+
+
 def test_previous_lines_do_not_matter(device: CpuDevice) -> None:
     scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
     line, *others = some_lines([5, 9, 2])
@@ -57,11 +82,11 @@ def test_previous_lines_do_not_matter(device: CpuDevice) -> None:
 def test_a_text_continues_across_calls(device: CpuDevice) -> None:
     lines = some_lines([6, 0, 9])
     scorer = LineScorer(device.scorer(8), END_OF_LINE)
-    found = [*scorer.score_text(lines[:2]), *scorer.score_text(lines[2:])]
+    found = [scorer.score_text(Lines.of(part, END_OF_LINE)) for part in (lines[:2], lines[2:])]
     text = np.concatenate([part for line in lines for part in ([END_OF_LINE], line)] + [[END_OF_LINE]])[None]
     scores = ReferenceTraining(SETTINGS, WORDS).scorer(1).score(text[:, :-1].astype(int), text[:, 1:].astype(int))
     np.testing.assert_allclose(np.concatenate(found), scores.log_probabilities[0], atol=1e-4)
-    assert [len(part) for part in found] == [7, 1, 10]
+    assert [len(part) for part in found] == [8, 10]
 
 
 def test_unnormalized_scores_differ_by_log_z(device: CpuDevice) -> None:

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neglm_cli.lm.cpu import inference
+from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.device import CpuDevice
+from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.device import Device, Scores, State
 from neglm_cli.lm.generation import Generator, SamplingParams, next_words
 from neglm_cli.lm.lines import LineScorer
+from neglm_cli.lm.parameters import padded
 from neglm_cli.lm.reference_device import ReferenceDevice
 from neglm_cli.settings.train_lm import Settings
 from tests.lm.making import END_OF_LINE, SMALL, counts, parameters
@@ -145,3 +149,12 @@ class TestReference(ScorerTests):
 class TestCpu(ScorerTests):
     def make(self, settings: Settings) -> Device:
         return CpuDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE)
+
+
+class TestCpuWithFewKeptProjections(TestCpu):
+    """Most words are projected anew in each batch, as with a large vocabulary."""
+
+    @pytest.fixture(autouse=True)
+    def two_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        panels = padded(self.base.hidden) // UNITS
+        monkeypatch.setattr(inference, "CACHE_VALUES", 2 * panels * PANEL)

@@ -15,6 +15,8 @@ UNKNOWN, END = 2, 1
 class Fixed:
     """A model that gives each word the log-probability −1 − word − (previous word)/10, with log Z = 0.5."""
 
+    capacity = CHUNK
+
     def __init__(self) -> None:
         self.read: list[int] = []
 

@@ -304,3 +304,30 @@ def test_one_process_does_not_import_mpi(text: Path) -> None:
     )
     subprocess.run([NEGLM[0], "-c", program], cwd=text.parent, env=environment(), check=True)
     assert b"neglm" in mpirun(1, *NEGLM, "--version", cwd=text.parent).stdout
+
+
+def test_filter_gives_the_same_bytes(tmp_path: Path, text: Path) -> None:
+    many = text.read_text() + "\n"
+    (tmp_path / "many.txt").write_text(many * 3)  # more than one batch
+    neglm(1, "train-lm", "text.txt", *TINY, "--epochs", "1", cwd=tmp_path)
+    asked = ("filter", "-m", "model.safetensors", "many.txt", "--keep", "10%..80%", "--threads", "1", "-o")
+    neglm(1, *asked, "one", cwd=tmp_path)
+    neglm(2, *asked, "two", cwd=tmp_path)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert 0 < (tmp_path / "one").read_bytes().count(b"\n") < 2700
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_minimal_pairs_have_the_same_accuracy(tmp_path: Path, text: Path) -> None:
+    sentences = text.read_text().splitlines()
+    pairs = [f"{line}\t{' '.join(reversed(line.split()))}\n" for line in sentences if " " in line]
+    (tmp_path / "pairs.tsv").write_text("".join(pairs))
+    neglm(1, "train-lm", "text.txt", *TINY, "--epochs", "1", cwd=tmp_path)
+    one, two = (
+        json.loads(
+            neglm(ranks, "eval", "--minimal-pairs", "pairs.tsv", "--json", "--threads", "1", cwd=tmp_path).stdout
+        )
+        for ranks in (1, 2)
+    )
+    assert one == two
+    assert one["minimal_pairs"][0]["total"]["pairs"] == len(pairs)

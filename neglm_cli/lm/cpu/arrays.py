@@ -10,7 +10,7 @@ import numpy as np
 
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.gemm import PANEL
-from neglm_cli.lm.cpu.softmax import BLOCK, ROW, NormalizerBuffers
+from neglm_cli.lm.cpu.softmax import BLOCK, ROW, ROWS, NormalizerBuffers
 from neglm_cli.lm.cpu.tables import SparseGradients
 from neglm_cli.lm.cpu.threads import BlockRange, PanelRange, Worker
 from neglm_cli.lm.parameters import Shape, padded
@@ -205,6 +205,11 @@ class BatchArrays(NamedTuple):
     recurrent_keys: np.ndarray  # uint64 (L,): of recurrent dropout
 
 
+def rows_by_step(array: np.ndarray) -> np.ndarray:
+    """Return (B, T) as rows t·B + b."""
+    return np.ascontiguousarray(array.T).reshape(-1)
+
+
 class StepConfig(NamedTuple):
     """The sizes, settings and schedule of a step."""
 
@@ -301,7 +306,7 @@ def embedding_gradients(shape: Shape, part_of_input: np.ndarray, parts: int, thr
 def normalizer_buffers(shape: Shape, rows: int, threads: int) -> NormalizerBuffers:
     return NormalizerBuffers(
         zeros(threads, BLOCK // PANEL, padded(shape.hidden + 1), PANEL),
-        zeros(threads, 1, rows, ROW),
+        zeros(threads, 1, min(rows, ROWS), ROW),
         np.zeros((threads, rows), np.float32),
         np.zeros((threads, rows)),
         np.zeros(rows, np.float32),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.lm.cpu import arrays
-from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig
+from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, rows_by_step
 from neglm_cli.lm.cpu.data_parallel import DataParallel
 from neglm_cli.lm.cpu.sampled import OutputLayer
 from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
@@ -78,7 +78,7 @@ class CpuDevice:
     def _rows_of(self, minibatch: Minibatch) -> tuple[BatchArrays, StepConfig]:
         """Return this rank's rows of a minibatch, and the configuration of its step."""
         inputs, targets, positions = (array[self._setup.rows] for array in minibatch[:3])
-        batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number, training=True)
+        batch = self.batch_arrays(inputs, targets, positions, minibatch.epoch, minibatch.number)
         return batch, self.config(inputs.shape, minibatch)
 
     def config(self, shape: tuple[int, ...], minibatch: Minibatch | None = None) -> StepConfig:
@@ -94,23 +94,27 @@ class CpuDevice:
         )  # fmt: skip
 
     def batch_arrays(
-        self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0,
-        training: bool = False,
-    ) -> BatchArrays:  # fmt: skip
+        self, inputs: np.ndarray, targets: np.ndarray, positions: np.ndarray, epoch: int = 0, number: int = 0
+    ) -> BatchArrays:
         """Make the arrays that kernels take for (B, T) words."""
         settings = self.settings
-        batch, ids = len(inputs), _by_step(inputs)
-        state_mask = np.ones(len(ids) + batch, np.float32)
-        if settings.reset_at_eos:
-            state_mask[: len(ids)] = ids != self._end_of_line
-        drawn_for = _by_step(noise_positions(settings.noise, positions, number, settings.bptt))
+        ids = rows_by_step(inputs)
+        drawn_for = rows_by_step(noise_positions(settings.noise, positions, number, settings.bptt))
         noise_key = stream(settings.seed, NOISE, epoch)
         keys = dropout_keys(settings, epoch, number, self.shape.layers)
-        dropped_for = _by_step(dropout_positions(settings, positions))
-        scale = dropout_mask(keys.words, ids.astype(np.uint64), settings.embedding_dropout_threshold * training)
+        dropped_for = rows_by_step(dropout_positions(settings, positions))
+        scale = dropout_mask(keys.words, ids.astype(np.uint64), settings.embedding_dropout_threshold)
         return BatchArrays(
-            ids, _by_step(targets), state_mask, scale, dropped_for, drawn_for, noise_key, keys.units, keys.recurrent
+            ids, rows_by_step(targets), self.state_mask(ids, len(inputs)), scale, dropped_for, drawn_for, noise_key,
+            keys.units, keys.recurrent,
         )  # fmt: skip
+
+    def state_mask(self, ids: np.ndarray, batch: int) -> np.ndarray:
+        """Return 0 for time steps that start from a zero state, else 1: float32 (N + B,). ids (N,): inputs."""
+        mask = np.ones(len(ids) + batch, np.float32)
+        if self.settings.reset_at_eos:
+            mask[: len(ids)] = ids != self._end_of_line
+        return mask
 
     def add_to_average(self, number: int) -> None:
         self._has_average = True
@@ -194,8 +198,3 @@ def load_kernels(settings: Settings, training: bool) -> None:
         device.log_z()
     CpuScorer(device, 1).score(words, words)
     device.close()
-
-
-def _by_step(array: np.ndarray) -> np.ndarray:
-    """Return (B, T) as rows t·B + b."""
-    return np.ascontiguousarray(array.T).reshape(-1)

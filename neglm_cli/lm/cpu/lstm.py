@@ -80,22 +80,36 @@ def lstm_forward(weights, activations, state_mask, dims, share, worker):
 
     state_mask (N + B,): 0 where a time step starts from a zero state, else 1.
     """
-    w_ih, w_hh, bias = weights
-    x, gates, h, c, out = activations
-    inputs, batch, steps = dims
+    project_inputs(weights, activations.x, activations.gates, dims.batch * dims.steps, dims.inputs, share)
+    recur(weights.w_hh, activations, state_mask, dims, share, worker)
+
+
+@outlined
+def project_inputs(weights, x, gates, rows, inputs, share):
+    """Compute the part of the pre-activations that needs no state, x·w_ih + bias, for the first `rows` rows."""
+    w_ih, bias = weights.w_ih, weights.bias
     first, last = share.first, share.last
-    panel_stride, units = gates.shape[1] * PANEL, w_hh.shape[1]
+    panel_stride = gates.shape[1] * PANEL
     for panel in range(first, last):
-        for row in range(batch * steps):
+        for row in range(rows):
             for column in range(PANEL):
                 gates[panel, row, column] = bias[panel, column]
-    z = gates.reshape(-1)
     matmul(
         Rows(x.reshape(-1), 0, x.shape[1], 0),
         Panels(w_ih.reshape(-1), first * w_ih.shape[1] * PANEL, PANEL, w_ih.shape[1] * PANEL),
-        Panels(z, first * panel_stride, PANEL, panel_stride),
-        Extent(batch * steps, inputs, 1, last - first, False), True,
+        Panels(gates.reshape(-1), first * panel_stride, PANEL, panel_stride),
+        Extent(rows, inputs, 1, last - first, False), True,
     )  # fmt: skip
+
+
+@outlined
+def recur(w_hh, activations, state_mask, dims, share, worker):
+    """Complete the gates, time step by time step, and compute states and outputs."""
+    _, gates, h, c, out = activations
+    _, batch, steps = dims
+    first, last = share.first, share.last
+    panel_stride, units = gates.shape[1] * PANEL, w_hh.shape[1]
+    z = gates.reshape(-1)
     for step in range(steps):
         row = step * batch
         matmul(

@@ -19,6 +19,7 @@ from neglm_cli.simd import LANES
 
 BLOCK = 8 * PANEL  # words
 ROW = BLOCK + 16  # stride of a block's rows: an odd number of cache lines, so that columns use different cache sets
+ROWS = 120  # rows of y scored at a time: with their scores and a packed block, they stay in a core's L2 cache
 LOWEST = np.float32(-3e38)  # below all scores
 
 
@@ -26,7 +27,7 @@ class NormalizerBuffers(NamedTuple):
     """Running sums of each row's Z = sums · exp(highest), by thread, and scratch for a block of words."""
 
     packed: np.ndarray  # (threads, BLOCK / PANEL, ·, PANEL): a block's rows of the output table, transposed
-    scores: np.ndarray  # (threads, 1, N, ROW)
+    scores: np.ndarray  # (threads, 1, at most ROWS, ROW)
     highest: np.ndarray  # float32 (threads, N)
     sums: np.ndarray  # float64 (threads, N)
     target_scores: np.ndarray  # float32 (N,): each written by the thread that owns the target
@@ -42,27 +43,27 @@ class SoftmaxBuffers(NamedTuple):
 
 
 @outlined
-def _score_block(layer, first_row, rows, block, packed, scores, slot):
-    """Compute the scores of a block for some rows, without offsets: scores[slot, row, word]. Return the number of
-    words."""
-    y, table = layer.y, layer.table
-    width = y.shape[1]
+def _pack_block(table, block, packed):
+    """Transpose the rows of a block of the output table into a buffer. Return the number of words."""
     begin = block * BLOCK
     words = min(BLOCK, table.shape[0] - begin)
-    panels = -(-words // PANEL)
-    for panel in range(panels):
-        start = begin + panel * PANEL
-        columns = min(PANEL, begin + words - start)
-        for column in range(columns):
-            for j in range(width):
-                packed[panel, j, column] = table[start + column, j]
+    for start in range(0, words, PANEL):
+        for column in range(min(PANEL, words - start)):
+            for j in range(table.shape[1]):
+                packed[start // PANEL, j, column] = table[begin + start + column, j]
+    return words
+
+
+@outlined
+def _multiply_block(y, first_row, rows, words, packed, scores, slot):
+    """Compute the scores of a packed block for some rows, without offsets: scores[slot, row, word]."""
+    width = y.shape[1]
     matmul(
         Rows(y.reshape(-1), first_row * width, width, 0),
         Panels(packed.reshape(-1), 0, PANEL, width * PANEL),
         Panels(scores.reshape(-1), slot * scores.shape[1] * ROW, ROW, PANEL),
-        Extent(rows, width, 1, panels, False), False,
+        Extent(rows, width, 1, -(-words // PANEL), False), False,
     )  # fmt: skip
-    return words
 
 
 @outlined
@@ -76,12 +77,13 @@ def _add_offsets(scores, slot, row, words, offsets, begin, top):
 
 
 @outlined
-def _accumulate(scores, slot, row, words, top, highest, sums):
-    """Add a row's scores s to its running log-sum-exp, and replace them by exp(s − top). top: the maximum so far."""
+def _accumulate(scores, slot, row, words, top, highest, sums, at):
+    """Add a row's scores s to its running log-sum-exp, number `at`, and replace them by exp(s − top). top: the maximum
+    so far."""
     for word in range(words):
         scores[slot, row, word] = exp(scores[slot, row, word] - top)
-    sums[row] = sums[row] * np.exp(np.float64(highest[row] - top)) + _total(scores, slot, row, words)
-    highest[row] = top
+    sums[at] = sums[at] * np.exp(np.float64(highest[at] - top)) + _total(scores, slot, row, words)
+    highest[at] = top
 
 
 @summed
@@ -99,13 +101,18 @@ def log_normalizers(layer, targets, rows, share, buffers):
     highest, sums, scores = buffers.highest[thread], buffers.sums[thread], buffers.scores[thread]
     highest[:rows] = LOWEST
     sums[:rows] = 0
+    packed = buffers.packed[thread]
     for block in range(share.first, share.last):
-        words = _score_block(layer, 0, rows, block, buffers.packed[thread], scores, 0)
-        for row in range(rows):
-            top = _add_offsets(scores, 0, row, words, layer.offsets, block * BLOCK, highest[row])
-            if targets[row] // BLOCK == block:
-                buffers.target_scores[row] = scores[0, row, targets[row] % BLOCK]
-            _accumulate(scores, 0, row, words, top, highest, sums)
+        words = _pack_block(layer.table, block, packed)
+        for first in range(0, rows, ROWS):
+            count = min(ROWS, rows - first)
+            _multiply_block(layer.y, first, count, words, packed, scores, 0)
+            for row in range(count):
+                at = first + row
+                top = _add_offsets(scores, 0, row, words, layer.offsets, block * BLOCK, highest[at])
+                if targets[at] // BLOCK == block:
+                    buffers.target_scores[at] = scores[0, row, targets[at] % BLOCK]
+                _accumulate(scores, 0, row, words, top, highest, sums, at)
 
 
 @outlined
@@ -116,13 +123,14 @@ def softmax_scores(layer, targets, first_row, rows, share, buffers):
     highest[:rows] = LOWEST
     sums[:rows] = 0
     for block in range(share.first, share.last):
-        words = _score_block(layer, first_row, rows, block, normalizer.packed[thread], scores, block)
+        words = _pack_block(layer.table, block, normalizer.packed[thread])
+        _multiply_block(layer.y, first_row, rows, words, normalizer.packed[thread], scores, block)
         for row in range(rows):
             top = _add_offsets(scores, block, row, words, layer.offsets, block * BLOCK, highest[row])
             target = targets[first_row + row]
             if target // BLOCK == block:
                 normalizer.target_scores[row] = scores[block, row, target % BLOCK]
-            _accumulate(scores, block, row, words, top, highest, sums)
+            _accumulate(scores, block, row, words, top, highest, sums, row)
             buffers.tops[block, row] = top
 
 

@@ -37,7 +37,7 @@ def forward(weights, activations, batch, config, worker):
     x, gates, h, c, out, y = activations
     layers, units = x.shape[0], weights.w_hh.shape[2]
     first, last = rows_of(config.batch * config.steps, worker)
-    _reset_states(activations, batch.state_mask, config.batch, worker)
+    reset_states(activations, batch.state_mask, config.batch, worker)
     lookup(weights.embedding, batch, x[0], config.embedding, first, last)
     if config.dropout_threshold:
         dropout(x[0], x[0], config.embedding, _masks(batch, config, 0), first, last)
@@ -63,7 +63,7 @@ def _masks(batch, config, layer):
 
 
 @outlined
-def _reset_states(activations, state_mask, batch, worker):
+def reset_states(activations, state_mask, batch, worker):
     """Zero the states of rows that start anew."""
     first, last = rows_of(batch, worker)
     for row in range(first, last):

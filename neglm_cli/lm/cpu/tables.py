@@ -58,6 +58,14 @@ def lookup(table, batch, x, width, first, last):
 
 
 @outlined
+def copy_vectors(table, words, x, width, first, last):
+    """Copy the first `width` columns of words' rows of a table, for rows `first` to `last` of x."""
+    for row in range(first, last):
+        for column in range(width):
+            x[row, column] = table[words[row], column]
+
+
+@outlined
 def dropout(source, target, units, masks, first, last):
     """Zero some units of each row and scale the others up, to preserve the mean.
 

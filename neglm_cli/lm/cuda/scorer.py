@@ -41,6 +41,9 @@ class CudaScorer:
     def reset(self) -> None:
         self._is_reset = True  # the next forward pass knows how many rows it needs
 
+    def parameters_changed(self) -> None:
+        """Do nothing: results of earlier calls are not kept."""
+
     def advance(self, inputs: np.ndarray) -> None:
         buffer = self._forward(inputs, inputs)
         buffer.done = self._device.gpu.event()

@@ -1,0 +1,80 @@
+"""Records keep their bytes; values are added; bad lines are located."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neglm_cli.text.records import BadRecordError, Format, Record, batched, read_records
+from neglm_cli.text.source import open_source
+
+JSONL = Format("text")
+VALUES: dict[str, int | float] = {"perplexity": 12.5, "tokens": 3}
+SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.dictionaries(st.text().filter(lambda name: name not in VALUES), SCALARS), st.text())
+def test_values_are_added_to_json(others: dict[str, Any], text: str) -> None:
+    record = others | {"text": text}
+    line = json.dumps(record, ensure_ascii=False).encode(errors="surrogatepass")
+    if any("\ud800" <= char <= "\udfff" for char in line.decode(errors="surrogateescape")):
+        return
+    found = JSONL.with_values(line, VALUES)
+    assert json.loads(found) == record | VALUES
+    assert found.startswith(line[:-1])
+    assert JSONL.text(line) == text.encode()
+
+
+@pytest.mark.parametrize("line", [b'{"text": "a" } \r', b' {"text":"a"\t}', b'{"text": "a", "n": 1.0e0}'])
+def test_white_space_around_objects(line: bytes) -> None:
+    assert json.loads(JSONL.with_values(line, VALUES)) == json.loads(line) | VALUES
+
+
+def test_values_of_the_same_name_are_replaced() -> None:
+    found = JSONL.with_values('{"text": "é", "perplexity": 1}'.encode(), VALUES)
+    assert json.loads(found) == {"text": "é", "perplexity": 12.5, "tokens": 3}
+    assert found.count(b"perplexity") == 1
+
+
+def test_values_are_put_before_lines() -> None:
+    assert Format().with_values(b"a b\tc", VALUES) == b"12.5\t3\ta b\tc"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "a"', "is not JSON: .*"),
+        (b"\xff", "is not JSON: .*"),
+        (b"[" * 100_000, "is not JSON: .*"),
+        (b'["text"]', "is not a JSON object"),
+        (b'{"other": "a"}', "has no text in the field 'text'"),
+        (b'{"text": 5}', "has no text in the field 'text'"),
+    ],
+)
+def test_bad_lines(line: bytes, reason: str) -> None:
+    with pytest.raises(BadRecordError) as error:
+        JSONL.text(line)
+    assert re.fullmatch(reason, str(error.value))
+
+
+def test_escaped_surrogates_are_no_error() -> None:
+    assert JSONL.text(rb'{"text": "a\ud800b"}') == b"a?b"
+
+
+def test_records_know_their_places(workplace: Path) -> None:
+    Path("file").write_bytes("é\n\nb\nlast".encode())
+    source = open_source("file")
+    assert list(read_records(source, Format())) == [
+        Record("é".encode(), 1, 0), Record(b"", 2, 3), Record(b"b", 3, 4), Record(b"last", 4, 6),
+    ]  # fmt: skip
+    assert [record.number for record in read_records(source, JSONL)] == [1, 3, 4]
+
+
+def test_batches_are_bounded() -> None:
+    records = [Record(b"x" * size, 1, 0) for size in (1 << 20, 5, *[1] * 1500)]
+    assert [len(batch) for batch in batched(records)] == [1, 1024, 477]
+    assert list(batched([])) == []
