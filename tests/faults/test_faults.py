@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from neglm_cli.interop import hub, pytorch
 from neglm_cli.store import container
 from tests.conftest import users_environment
 from tests.warm import Warm
@@ -39,6 +40,8 @@ MADE = (
     "export -o given.npy",
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
+    "export model2.safetensors --pytorch pt2",
+    "export old --hub hub",
 )
 COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
 
@@ -65,8 +68,17 @@ CASES = {
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
     "import npy": Case("import given.npy -o imported.safetensors", ("imported.safetensors",)),
+    "export pytorch": Case("export model2.safetensors --pytorch pt", tuple(f"pt/{name}" for name in pytorch.FILES)),
+    "import pytorch": Case("import --pytorch pt2 -o model3.safetensors", ("model3.safetensors",)),
+    "export hub": Case("export --hub hub vectors.safetensors", tuple(f"hub/{name}" for name in hub.FILES["vectors"])),
     "plot": Case("plot vectors.safetensors -o map.svg", ("map.svg",)),
 }  # fmt: skip
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return the files below a directory, by relative path."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
 class Sandbox:
@@ -100,11 +112,11 @@ class Sandbox:
             shutil.copytree(self._before / directory.name, directory)
 
     def files(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.work.iterdir()}
+        return contents(self.work)
 
     def hidden(self) -> list[str]:
         sandboxs = (self.work, self.cache)
-        return sorted(path.name for sandbox in sandboxs for path in sandbox.iterdir() if path.name.startswith("."))
+        return sorted(path.name for sandbox in sandboxs for path in sandbox.rglob(".*"))
 
     def leftovers(self) -> list[str]:
         return [*self.hidden(), *(path.name for path in self.temporary.iterdir())]
@@ -179,14 +191,13 @@ class Start:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.files = sandbox.files()
-        self._cache = {path.name: path.read_bytes() for path in sandbox.cache.iterdir()}
+        self._cache = contents(sandbox.cache)
 
     def restore(self) -> None:
-        for directory, contents in ((self._sandbox.work, self.files), (self._sandbox.cache, self._cache)):
-            for path in directory.iterdir():
-                if path.name not in contents:
-                    path.unlink()
-            for name, data in contents.items():
+        for directory, wanted in ((self._sandbox.work, self.files), (self._sandbox.cache, self._cache)):
+            for name in contents(directory).keys() - wanted.keys():
+                (directory / name).unlink()
+            for name, data in wanted.items():
                 path = directory / name
                 if not path.exists() or path.read_bytes() != data:
                     path.write_bytes(data)
