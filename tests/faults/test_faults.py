@@ -41,9 +41,10 @@ MADE = (
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
     "export model2.safetensors --pytorch pt2",
-    "export old --hub hub",
 )
-COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
+COPIED = dict.fromkeys(("vectors2.safetensors", "vectors3", "imported.safetensors", "model3.safetensors"), "old")
+COPIED |= dict.fromkeys((f"pt/{name}" for name in pytorch.FILES), "old")
+COPIED |= dict.fromkeys((f"hub/{name}" for name in hub.FILES["vectors"]), "old")
 
 
 class Case(NamedTuple):
@@ -140,6 +141,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     for command in MADE:
         made.works(command)
     for copy, original in COPIED.items():
+        (made.work / copy).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made.work / original, made.work / copy)
     made.keep()
     yield made
