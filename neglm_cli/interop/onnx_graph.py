@@ -83,15 +83,15 @@ def scoring(network: Network) -> ModelProto:
     one, two = build.constant("axis_1", [1]), build.constant("axis_2", [2])
     rows = build.add("Shape", "x", start=0, end=1)
     column = build.add("Expand", build.constant("end", np.array([[end]])), build.add("Concat", rows, one, axis=0))
-    inputs = build.add("Concat", column, "x", axis=1)  # (N, T + 1)
+    read = build.add("Concat", column, "x", axis=1)  # (N, T + 1)
     time = build.add(
-        "Range", build.constant("zero", np.array(0)), build.add("Squeeze", build.add("Shape", inputs, start=1)),
+        "Range", build.constant("zero", np.array(0)), build.add("Squeeze", build.add("Shape", read, start=1)),
         build.constant("one", np.array(1)),
     )  # fmt: skip
     lengths = build.add("Unsqueeze", "x_lens", one)
     at_end = build.add("Equal", time, lengths)
     targets = build.add("Where", at_end, column, build.add("Concat", "x", column, axis=1))
-    x = build.add("Gather", _embedding(build, network), build.add("Transpose", inputs, perm=[1, 0]))
+    x = build.add("Gather", _embedding(build, network), build.add("Transpose", read, perm=[1, 0]))
     for number, layer in enumerate(network.layers):
         x = _lstm(build, number, layer, x)[0]
     log_probabilities = _log_probabilities(build, network, x)
@@ -99,8 +99,8 @@ def scoring(network: Network) -> ModelProto:
     inside = build.add("Cast", build.add("LessOrEqual", time, lengths), to=FLOAT)
     of_line = build.add("Mul", build.add("Squeeze", picked, two), inside)
     build.add("Neg", build.add("ReduceSum", of_line, one, keepdims=0), name="nll")
-    inputs_of_graph = [_value("x", INT64, ["N", "T"]), _value("x_lens", INT64, ["N"])]
-    graph = build.graph("neglm", inputs_of_graph, [_value("nll", FLOAT, ["N"])])
+    inputs = [_value("x", INT64, ["N", "T"]), _value("x_lens", INT64, ["N"])]
+    graph = build.graph("neglm", inputs, [_value("nll", FLOAT, ["N"])])
     return _model(graph, network, "rnnlm without state")
 
 

@@ -1,9 +1,12 @@
 """Small language models of all losses, trained by `neglm`, and their log-probabilities."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from neglm_cli.interop.network import Network
+from neglm_cli.lm.model import LanguageModel
 from tests.conftest import Neglm
 from tests.sgns.making import some_text
 
@@ -28,6 +31,14 @@ def train(neglm: Neglm, name: str) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
     neglm("train-lm", "corpus.txt", *SMALL, *MODELS[name].split())
+
+
+def tie(path: str) -> Network:
+    """Return model.safetensors with one table for inputs and outputs, and write it as a file with two equal ones."""
+    network = Network.of(LanguageModel.load("model.safetensors"))
+    tied = replace(network, output=network.embedding)
+    tied.save(path)
+    return tied
 
 
 def word_scores(neglm: Neglm, *options: str) -> list[tuple[str, int, float]]:

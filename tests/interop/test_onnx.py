@@ -11,7 +11,7 @@ import pytest
 from neglm_cli.interop.network import Network
 from neglm_cli.lm.model import LanguageModel
 from tests.conftest import Neglm, one_sentence, only_text
-from tests.interop.making import MODELS, TEXT, line_scores, train, word_scores
+from tests.interop.making import MODELS, TEXT, line_scores, tie, train, word_scores
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -55,6 +55,20 @@ def test_the_stateful_graph_gives_the_log_probabilities_of_score(neglm: Neglm, n
         log_probs, h, c = opened.run(None, {"ids": inputs[None], "h": h, "c": c})
         found += log_probs[0, np.arange(len(targets)), targets].tolist()
         np.testing.assert_allclose(np.exp(log_probs).sum(axis=2), 1, atol=1e-4)
+    np.testing.assert_allclose(found, [score for *_, score in expected], atol=NATS, rtol=0)
+
+
+def test_a_tied_model_gives_the_log_probabilities_of_its_tables(neglm: Neglm) -> None:
+    from neglm_cli.interop import onnx_files
+
+    train(neglm, "softmax")
+    tied = tie("model.safetensors")
+    onnx_files.export(tied, "lm.onnx", False)
+    opened, expected = session("lm.onnx"), word_scores(neglm, "--carry")
+    ids = np.array([tied.end_of_line, *(number for _, number, _ in expected)])
+    state = zeros(opened, 1)
+    (log_probs,) = opened.run(["log_probs"], {"ids": ids[None, :-1], "h": state, "c": state})
+    found = log_probs[0, np.arange(len(expected)), ids[1:]]
     np.testing.assert_allclose(found, [score for *_, score in expected], atol=NATS, rtol=0)
 
 
