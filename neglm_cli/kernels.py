@@ -30,7 +30,7 @@ from numba.core import config
 from neglm_cli import __version__
 
 PACKAGE = Path(__file__).parent
-WITHOUT_KERNELS = ("api", "cli", "runs")  # packages
+WITHOUT_KERNELS = ("api", "cli", "interop", "runs")  # packages
 MAX_AGE = 60 * 86_400  # seconds since the last use
 MIN_FREE = 4 << 20  # bytes for compiled kernels
 

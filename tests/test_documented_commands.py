@@ -38,6 +38,7 @@ RESUMED = {
     "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_checkpoint"),
 }
 TOOLS = ("zstdcat",)  # used in these commands, and not on every machine
+PACKAGES = {"--onnx": "onnxruntime"}  # needed by options, and not on every machine
 
 LINES = """\
 the king and the queen of greece live in athens
@@ -81,6 +82,7 @@ MADE = (
     "neglm export -o GoogleNews-vectors-negative300.bin.gz --quiet",
     "neglm export --format text -o cc.de.300.vec.gz --quiet",
     "gunzip < cc.de.300.vec.gz > words.vec; cp words.vec contexts.vec; tail -n +2 words.vec > glove.6B.300d.txt",
+    "neglm export --pytorch lm --quiet",
     "cut -d ' ' -f 1 glove.6B.300d.txt > words.txt",
 )  # fmt: skip
 
@@ -188,6 +190,9 @@ def test_command(command: str, directory: Path, shell: Shell) -> None:
     missing = [tool for tool in TOOLS if tool in command.split() and shutil.which(tool) is None]
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
+    for option, package in PACKAGES.items():
+        if option in command.split():
+            pytest.importorskip(package)
     if command in RESUMED:
         kill(*RESUMED[command], directory)
     code, errors = shell.run(command, directory)

@@ -15,6 +15,7 @@ PACKAGES = [
     "objective",
     "sgns",
     "lm",
+    "interop",
     "runs",
     "pictures",
     "api",

@@ -18,10 +18,12 @@ from numba.core.dispatcher import Dispatcher
 import neglm_cli
 from neglm_cli.__main__ import main as run_neglm
 
+OPTIONAL = ("neglm_cli.lm.cuda", "neglm_cli.interop.onnx_graph")  # imported only on a GPU, or with the package onnx
+
 
 def import_all() -> None:
     for module in pkgutil.walk_packages(neglm_cli.__path__, "neglm_cli."):
-        if not module.name.startswith("neglm_cli.lm.cuda"):  # not imported by commands without a GPU
+        if not module.name.startswith(OPTIONAL):
             importlib.import_module(module.name)
 
 

@@ -21,7 +21,8 @@ Loaded = TypeVar("Loaded", bound=WordFile)
 def load(
     path: Path, table: Literal["input", "output"] | None = None, device: str = "cpu", threads: int | None = None
 ) -> Vocabulary | WordVectors | LanguageModel:
-    """Load a vocabulary, word vectors, or a language model, finished or not.
+    """Load a vocabulary, word vectors, or a language model, finished or not. A folder of `neglm export --hub` stands
+    for the file in it.
 
     For a language model: table selects its vectors, "input" (the default) or "output"; device runs it, "cpu", "cuda",
     "cuda:1" or "auto"; threads, on the CPU, by default one for each core."""

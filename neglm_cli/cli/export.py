@@ -6,7 +6,18 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_VECTORS, INPUT, OUTPUT, Debug, Json, Quiet, Table, VectorsFile, input_file
+from neglm_cli.cli.options import (
+    DEFAULT_MODEL,
+    DEFAULT_VECTORS,
+    INPUT,
+    OUTPUT,
+    Debug,
+    Json,
+    Quiet,
+    Table,
+    VectorsFile,
+    input_file,
+)
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
@@ -23,18 +34,23 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
         "For TensorBoard's projector; also writes news.metadata.tsv.",
     ),
     ("neglm export --format text -o - | head -n 3", "Look at the beginning."),
+    ("neglm export model.safetensors --pytorch lm", "The language model for PyTorch, in the folder lm."),
+    ("neglm export model.safetensors --onnx lm.onnx --int8", "As ONNX, also with 8-bit weights."),
+    ("neglm export model.safetensors --hub lm-hub", "A folder for the Hugging Face Hub."),
 )
 def export(
     output: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--output",
             "-o",
-            help="File to write; - is standard output, for text and binary. A name that ends in .gz is compressed.",
+            help="File of vectors to write; - is standard output, for text and binary. A name that ends in .gz is "
+            "compressed.",
+            show_default=False,
             metavar="FILE",
             rich_help_panel=OUTPUT,
         ),
-    ],
+    ] = None,
     vectors: Annotated[
         str | None,
         typer.Argument(
@@ -77,11 +93,67 @@ def export(
         bool,
         typer.Option("--normalize", help="Scale every vector to unit length.", rich_help_panel=OUTPUT),
     ] = False,
+    pytorch: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of vectors, write the language model for PyTorch, to a folder: a state dict with the names "
+            "of nn.LSTM, and a short module that loads it.",
+            show_default=False,
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    onnx: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the language model as ONNX: FILE maps ids, h, c to log_probs, next_h, next_c; "
+            "FILE.no-state.onnx maps x, x_lens to nll, as sherpa-onnx expects it. Needs neglm[onnx].",
+            show_default=False,
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8",
+            help="With --onnx: also write both graphs with 8-bit weights, as FILE.int8.onnx and so on, and compare "
+            "size, speed and perplexity.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="With --int8: the text to compare on. With --hub: a text whose perplexity the model card shows.",
+            show_default="with --int8 the validation text of the training",
+            metavar="FILE",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    hub: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a folder for the Hugging Face Hub, with a model card. neglm reads such folders, too.",
+            show_default=False,
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    license: Annotated[
+        str | None,
+        typer.Option(
+            help="With --hub: the license in the model card, such as mit or cc-by-4.0.",
+            show_default="unknown",
+            metavar="NAME",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write vectors in a format that other tools read.
+    """Write vectors, or a language model, in a format that other tools read.
 
     Numbers in text have as few digits as give the same 32-bit number when read. Words are written byte for byte, in
     the order of the file. White space inside a word, which only words from pairs can have, becomes _ where a format
@@ -89,7 +161,29 @@ def export(
 
     npy and tsv have two files, which are renamed only when both are complete. FILE stands for the output's name
     without .npy or .tsv.
+
+    --pytorch, --onnx and --hub write whole models, by default that of model.safetensors; --hub also takes vectors. For
+    PyTorch and ONNX the correction of the loss is part of the output layer's bias, so that a softmax gives
+    probabilities. The words of ONNX files are in FILE.tokens.txt. Lines start and end with <eos>.
     """
+    targets = {"--output": output, "--pytorch": pytorch, "--onnx": onnx, "--hub": hub}
+    _check_target(targets, {
+        "--output": {"--contexts": contexts, "--max-vocab": max_vocab, "--format": format, "--normalize": normalize,
+                     "--table": table},
+        "--onnx": {"--int8": int8},
+        "--hub": {"--license": license},
+    })  # fmt: skip
+    if output is None:
+        from neglm_cli.cli import export_model
+
+        model = input_file(vectors, named, DEFAULT_MODEL)
+        if pytorch is not None:
+            export_model.to_pytorch(model, pytorch, json)
+        elif onnx is not None:
+            export_model.to_onnx(model, onnx, int8, test, json)
+        elif hub is not None:
+            export_model.to_hub(model, hub, license, test, json)
+        return
     path = input_file(vectors, named, DEFAULT_VECTORS)
     chosen = _format(output, format)
     refuse_overwriting(files_of(output, chosen), [path])
@@ -118,6 +212,19 @@ def export(
         "changed_words": changed,
     }
     console.summary(summary, _as_text(summary), output, json)
+
+
+def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, Any]]) -> None:
+    """Raise unless exactly one target is given, with options that it has. options: by the target that has them."""
+    given = [target for target, value in targets.items() if value is not None]
+    if not given:
+        raise typer.BadParameter("--output FILE is required, or --pytorch, --onnx or --hub.")
+    if len(given) > 1:
+        raise typer.BadParameter(f"{given[0]} and {given[1]} exclude each other: choose one.")
+    for target, values in options.items():
+        unused = [option for option, value in values.items() if value not in (None, False)]
+        if unused and target != given[0]:
+            raise typer.BadParameter(f"{unused[0]} is for {target}: leave it out.")
 
 
 def _format(output: str, given: Format | None) -> Format:

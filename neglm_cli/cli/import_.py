@@ -1,12 +1,13 @@
-"""`neglm import`: vectors from other tools."""
+"""`neglm import`: vectors and language models from other tools."""
 
+import os
 from typing import Annotated, Any
 
 import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import INPUT, OUTPUT, Debug, Json, Quiet
+from neglm_cli.cli.options import DEFAULT_MODEL, DEFAULT_VECTORS, INPUT, OUTPUT, Debug, Json, Quiet
 from neglm_cli.cli.progress import Progress, bytes_to_read
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
@@ -21,6 +22,7 @@ from neglm_cli.vectors.formats import WORDS_ENDING, ImportFormat, companion_file
     ("neglm import cc.de.300.vec.gz -o german.safetensors", "fastText's text format, compressed."),
     ("neglm import glove.6B.300d.txt", "GloVe's text format, which has no header."),
     ("neglm import matrix.npy --word-list words.txt", "A NumPy matrix, with one word per line in another file."),
+    ("neglm import --pytorch lm", "A language model from PyTorch, in the folder lm; writes model.safetensors."),
     ("neglm import words.vec --context-file contexts.vec", "Word vectors and context vectors."),
 )
 def import_(
@@ -59,24 +61,48 @@ def import_(
             rich_help_panel=INPUT,
         ),
     ] = None,
-    output: Annotated[
-        str,
+    pytorch: Annotated[
+        bool,
         typer.Option(
-            "--output", "-o", help="File to write; - is standard output.", metavar="FILE", rich_help_panel=OUTPUT
+            "--pytorch",
+            help="FILE is a folder with an LSTM language model of PyTorch: model.safetensors, a state dict, and "
+            "vocab.txt (word TAB count) or vocab.json (word to id), as `neglm export --pytorch` writes it.",
+            rich_help_panel=INPUT,
         ),
-    ] = "vectors.safetensors",
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; - is standard output.",
+            show_default=f"{DEFAULT_VECTORS}; with --pytorch {DEFAULT_MODEL}",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Convert vectors from another tool to a file of vectors.
+    """Convert vectors, or a language model, from another tool.
 
     Words are separated from their numbers by white space and may contain any other byte; each may appear once. Files
     must be complete: as many words and numbers as the header says, all finite, with a newline at the end of text.
 
     These formats have no counts. Every word gets the count 1, and the order, in most files that of frequency, is kept.
     The objective of the training is stored as unknown.
+
+    With --pytorch, the language model's state dict has the names of one nn.LSTM, of an embedding (embedding, encoder,
+    input_embedding, ...) and of a linear output layer (output, decoder, output_linear, lm_head, ...), which a tied
+    model lacks. Its words include <eos>, which starts and ends lines, and <unk>. It is stored as a softmax model.
     """
+    if pytorch:
+        if format or word_list or context_file:
+            raise typer.BadParameter("--format, --word-list and --context-file are for vectors, not for --pytorch.")
+        _import_pytorch(file, DEFAULT_MODEL if output is None else output, json)
+        return
+    output = DEFAULT_VECTORS if output is None else output
     inputs = [path for path in (file, context_file, word_list) if path is not None]
     refuse_repeated_stdin(inputs)
     refuse_overwriting([output], [*inputs, *(companion_file(path, WORDS_ENDING) for path in inputs)])
@@ -99,6 +125,19 @@ def import_(
         "dimensions": vectors.size,
     }
     console.summary(summary, _as_text(summary), output, json)
+
+
+def _import_pytorch(folder: str, output: str, json: bool) -> None:
+    from neglm_cli.interop import pytorch, pytorch_reading
+
+    refuse_overwriting([output], [os.path.join(folder, name) for name in pytorch.FILES])
+    console.announce_compiling()
+    network = pytorch_reading.read(folder)
+    network.save(output)
+    summary = network.summary(output, "pytorch")
+    size = f"{count_of(len(network.words), 'word')}, {summary['layers']}×{summary['hidden']}"
+    name = "the model" if output in STANDARD_OUTPUT else shown(output)
+    console.summary(summary, f"{name}: {size}, from pytorch", output, json)
 
 
 def _as_text(summary: dict[str, Any]) -> str:

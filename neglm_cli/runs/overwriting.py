@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from neglm_cli.errors import UsageError, shown
+from neglm_cli.store.folder import file_of
 from neglm_cli.store.output import STANDARD_OUTPUT
 
 
@@ -16,7 +17,7 @@ def refuse_overwriting(
     not named. replaceable: inputs that an output may replace (the checkpoint of a resumed run), unlike their texts.
     """
     written = [path for path in outputs if path and path not in STANDARD_OUTPUT]
-    named = [path for path in inputs if path]
+    named = [file_of(path) for path in inputs if path]
     for path in written:
         for other in named:
             if _same(path, other):

@@ -24,6 +24,7 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store import version1, wording
 from neglm_cli.store.atomic import is_same_file
 from neglm_cli.store.entry import SAFETENSORS_DTYPE, Entry, parse_entry, size_of
+from neglm_cli.store.folder import file_of
 from neglm_cli.store.output import STANDARD_STREAM, writing
 from neglm_cli.store.progress import track
 from neglm_cli.store.rules import SchemaError, UnknownNameError
@@ -62,16 +63,21 @@ class Matrix(Protocol):
 
 def write(path: str | os.PathLike[str], kind: str, fields: Fields, tensors: Mapping[str, np.ndarray | Matrix]) -> str:
     """Write a file and return its checksum. Equal contents give equal bytes."""
+    with writing(path) as file:
+        return write_to(file, kind, fields, tensors)
+
+
+def write_to(file: BinaryIO, kind: str, fields: Fields, tensors: Mapping[str, np.ndarray | Matrix]) -> str:
+    """Write to an open file; see `write`."""
     ordered = [tensors[tensor.name] for tensor in _by_alignment(kind, fields)]
     data_digest = xxhash.xxh3_128()
     for data in _data(ordered):
         data_digest.update(data)
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     header, checksum = _header(kind, fields, shapes, data_digest.digest())
-    with writing(path) as file:
-        file.write(header)
-        for data in _data(ordered):
-            file.write(data)
+    file.write(header)
+    for data in _data(ordered):
+        file.write(data)
     return checksum
 
 
@@ -310,7 +316,9 @@ def _raw_header(file: BinaryIO, name: str) -> bytes:
 def _version(metadata: Any, name: str) -> str | None:
     """Return the format version of a file. Raise if it is not neglm's, or newer than this neglm."""
     if not isinstance(metadata, dict) or metadata.get("format") != "neglm":
-        raise NeglmError(f"{name} is a safetensors file, but not one of neglm's")
+        raise NeglmError(
+            f"{name} is a safetensors file, but not one of neglm's (`neglm import --pytorch` reads PyTorch's)"
+        )
     version = metadata.get("format_version")
     if not isinstance(version, str) or not re.fullmatch("[1-9][0-9]{0,8}", version):
         return None
@@ -347,8 +355,10 @@ def _verify_checksum(header: Header, data_digest: bytes, name: str) -> None:
 
 @contextmanager
 def open_seekable(path: str) -> Iterator[SeekableFile]:
-    """Open a file, or `-` for standard input, as a seekable file: a pipe is copied to a temporary file."""
+    """Open a file, or `-` for standard input, as a seekable file: a pipe is copied to a temporary file. A folder stands
+    for the neglm file in it."""
     standard = path == STANDARD_STREAM
+    path = path if standard else file_of(path)
     name = "standard input" if standard else shown(path)
     if not standard:
         if not os.path.exists(path):

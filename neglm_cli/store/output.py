@@ -4,7 +4,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import BinaryIO
 
@@ -69,6 +69,42 @@ def writing_both(path: str, other: str, binary: bool = True) -> Iterator[tuple[B
     """Open two output files, which are renamed to their paths both or not at all."""
     with _writing([path, other], binary) as (first, second):
         yield first, second
+
+
+@contextmanager
+def writing_all(paths: Sequence[str]) -> Iterator[list[BinaryIO]]:
+    """Open several output files, which are renamed to their paths all or not at all."""
+    with _writing(list(paths), binary=True) as files:
+        yield files
+
+
+@contextmanager
+def writing_folder(folder: str, names: Sequence[str]) -> Iterator[list[BinaryIO]]:
+    """Open files in a folder, which are renamed to these names all or not at all. Creates missing folders; other files
+    in them stay."""
+    paths = [os.path.join(folder, name) for name in names]
+    created: list[str] = []
+    try:
+        _create_folders(folder, {os.path.dirname(path) for path in paths}, created)
+        with writing_all(paths) as files:
+            yield files
+    except BaseException:
+        for path in reversed(created):
+            with suppress(OSError):
+                os.rmdir(path)
+        raise
+
+
+def _create_folders(folder: str, folders: Iterable[str], created: list[str]) -> None:
+    """Create a folder, whose parent must exist, and folders inside. Append the ones that were missing to `created`."""
+    for path in sorted({folder, *folders}):
+        if os.path.isdir(path):
+            continue
+        try:
+            os.mkdir(path)
+        except OSError as error:
+            raise write_error(path, error) from error
+        created.append(path)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from neglm_cli.interop import hub, pytorch
 from neglm_cli.store import container
 from tests.conftest import users_environment
 from tests.warm import Warm
@@ -40,8 +41,11 @@ MADE = (
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
     "filter -m model2.safetensors corpus.txt -o kept.txt",
+    "export model2.safetensors --pytorch pt2",
 )
-COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
+COPIED = dict.fromkeys(("vectors2.safetensors", "vectors3", "imported.safetensors", "model3.safetensors"), "old")
+COPIED |= dict.fromkeys((f"pt/{name}" for name in pytorch.FILES), "old")
+COPIED |= dict.fromkeys((f"hub/{name}" for name in hub.FILES["vectors"]), "old")
 
 
 class Case(NamedTuple):
@@ -67,8 +71,17 @@ CASES = {
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
     "import npy": Case("import given.npy -o imported.safetensors", ("imported.safetensors",)),
     "filter": Case("filter -m model2.safetensors other.txt --keep ..90% -o kept.txt", ("kept.txt",)),
+    "export pytorch": Case("export model2.safetensors --pytorch pt", tuple(f"pt/{name}" for name in pytorch.FILES)),
+    "import pytorch": Case("import --pytorch pt2 -o model3.safetensors", ("model3.safetensors",)),
+    "export hub": Case("export --hub hub vectors.safetensors", tuple(f"hub/{name}" for name in hub.FILES["vectors"])),
     "plot": Case("plot vectors.safetensors -o map.svg", ("map.svg",)),
 }  # fmt: skip
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return the files below a directory, by relative path."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
 class Sandbox:
@@ -102,11 +115,11 @@ class Sandbox:
             shutil.copytree(self._before / directory.name, directory)
 
     def files(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.work.iterdir()}
+        return contents(self.work)
 
     def hidden(self) -> list[str]:
         sandboxs = (self.work, self.cache)
-        return sorted(path.name for sandbox in sandboxs for path in sandbox.iterdir() if path.name.startswith("."))
+        return sorted(path.name for sandbox in sandboxs for path in sandbox.rglob(".*"))
 
     def leftovers(self) -> list[str]:
         return [*self.hidden(), *(path.name for path in self.temporary.iterdir())]
@@ -130,6 +143,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     for command in MADE:
         made.works(command)
     for copy, original in COPIED.items():
+        (made.work / copy).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made.work / original, made.work / copy)
     made.keep()
     yield made
@@ -181,14 +195,13 @@ class Start:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.files = sandbox.files()
-        self._cache = {path.name: path.read_bytes() for path in sandbox.cache.iterdir()}
+        self._cache = contents(sandbox.cache)
 
     def restore(self) -> None:
-        for directory, contents in ((self._sandbox.work, self.files), (self._sandbox.cache, self._cache)):
-            for path in directory.iterdir():
-                if path.name not in contents:
-                    path.unlink()
-            for name, data in contents.items():
+        for directory, wanted in ((self._sandbox.work, self.files), (self._sandbox.cache, self._cache)):
+            for name in contents(directory).keys() - wanted.keys():
+                (directory / name).unlink()
+            for name, data in wanted.items():
                 path = directory / name
                 if not path.exists() or path.read_bytes() != data:
                     path.write_bytes(data)
