@@ -3,6 +3,8 @@
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
 from neglm_cli.runs.corpora import (
@@ -47,10 +49,22 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
         job = _checked(pairs_job(read_pairs(request.pairs, settings, host), settings, ranks()))
     else:
         job = _new_text_job(request, settings, host, resources)
+    _note_subwords(job, host)
     if vectors is not None:
         known = job.tables.initialize_from(vectors, job.words, job.contexts)
         host.note(f"{known:,} of {len(job.words):,} words start from {shown(request.init_vectors or '')}")
     return job
+
+
+def _note_subwords(job: Job, host: Host) -> None:
+    """Tell the number of n-grams, and the memory that the tables need."""
+    if job.tables.ngrams is None:
+        return
+    used = len(np.unique(job.tables.ngrams.ngrams.ids))
+    host.note(
+        f"n-grams of {job.settings.subwords} characters use {used:,} of {job.settings.buckets:,} buckets; all tables "
+        f"need {job.tables.bytes / 1e6:,.0f} MB of memory"
+    )
 
 
 def _new_text_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:

@@ -29,6 +29,7 @@ from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, 
 FORMAT_VERSION = 2  # files of version 1 are read, too: see `version1`
 MAX_HEADER_SIZE = 16 << 20  # bytes: enough for about 100,000 corpus files
 MAX_FLOAT = 3.4028234663852886e38  # float32
+NO_SUBWORDS = ""
 MAX_WEIGHT = 1e15  # of a language model: sums of products over a layer do not overflow
 
 
@@ -40,6 +41,7 @@ class Tensor(NamedTuple):
     shape: tuple[str, ...]  # an expression per dimension, see `Dimension`, with the letters of DIMENSIONS
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
+    only_with: str = ""  # a field; the tensor exists if it is not 0
 
 
 class Field(NamedTuple):
@@ -78,6 +80,7 @@ DIMENSIONS = {
     "C": "number of contexts",
     "X": "total length of the contexts' words in bytes",
     "D": "number of dimensions of a vector",
+    "G": "number of buckets of n-grams",
     "H": "number of hidden units of a layer",
     "I": "number of inputs of a layer: D for the first one, H for the others",
     "L": "number of layers",
@@ -219,6 +222,20 @@ KINDS = {
             Tensor("context_offsets", "int64", ("C+1",), "like `offsets`, for the contexts"),
             Tensor("context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"),
             Tensor("context_vectors", "float32", ("C", "D"), "the vector of each context"),
+            Tensor(
+                "word_rows",
+                "float32",
+                ("V", "D"),
+                "with subwords: the row of each word; see SUBWORDS",
+                only_with="buckets",
+            ),
+            Tensor(
+                "ngram_rows",
+                "float32",
+                ("G", "D"),
+                "with subwords: the row of each bucket of n-grams",
+                only_with="buckets",
+            ),
         ),
         (
             Field(
@@ -245,12 +262,26 @@ KINDS = {
                 "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --full-batch; "
                 "both 0 for imported vectors",
             ),
+            Field(
+                "subwords",
+                options.SUBWORDS,
+                "lengths of n-grams in characters, as `3-6`; empty or missing without subwords",
+                NO_SUBWORDS,
+            ),
+            Field("buckets", options.BUCKETS, "number of buckets of n-grams, G; 0 or missing without subwords", 0),
         ),
         (
             WORDS_OF_TEXT._replace(of_text=False),
             WordList("context_words", "context_offsets", "context_counts", of_text=False),
         ),
-        {"size": "D", "k": "k", "noise_alpha": "noise_alpha", "objective": "objective"},
+        {
+            "size": "D",
+            "k": "k",
+            "noise_alpha": "noise_alpha",
+            "objective": "objective",
+            "subwords": "subwords",
+            "buckets": "buckets",
+        },
     ),
     "language model": Kind(
         "a language model, as `neglm train-lm` trains it: a vocabulary with counts, an embedding, LSTM layers with "
@@ -281,6 +312,8 @@ def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
     """Return all tensors of a file with these fields, with placeholders in names filled in."""
     found = []
     for tensor in kind.tensors:
+        if tensor.only_with and not fields[tensor.only_with]:
+            continue
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):
             given = dict(zip(placeholders, values, strict=True))
