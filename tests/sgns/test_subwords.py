@@ -252,7 +252,7 @@ def test_words_with_common_ngrams_have_small_batches() -> None:
     alike = ngram_buckets(WordIndex.of([b"prefix%c" % letter for letter in range(97, 123)]), 3, 3, 2**30)
     once = np.ones(26)
     assert coupling(apart, once) == pytest.approx((1 + 3 * 3 + 1) / 26 / 6)  # one of three n-grams occurs thrice
-    assert coupling(alike, once) == pytest.approx((5 + 2 / 26) / 9)  # seven and a row: five in all words
+    assert coupling(alike, once) == pytest.approx((5 + 2 / 26) / 8)  # five of seven n-grams are in all words
     assert coupling(NGrams(np.empty(0, np.int32), np.zeros(4, np.int64)), np.ones(3)) == 0
     settings = Settings(lr=0.025, window=5)
     assert batch_windows(settings, 0.0) == MOST_WINDOWS
