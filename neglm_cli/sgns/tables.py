@@ -125,8 +125,18 @@ class Tables:
             self.inputs[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
 
     def initialize_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
-        """Copy the vectors of words that `given` contains. Return the number of these words."""
-        known = _copy_known(self.inputs, words, given.vectors, given.words)
+        """Copy the vectors of words that `given` contains. Return the number of these words.
+
+        With subwords, the rows of words and n-grams are copied if both have the same n-grams. Otherwise the row of a
+        word is its vector times its number of rows: as n-grams start at zero, its composed vector is the given one."""
+        rows, scale = given.vectors, None
+        if self.ngrams is not None:
+            if given.subwords is not None and given.subwords.ngrams.shape == self.ngrams.shape:
+                rows = given.subwords.words
+                self.ngrams[np.arange(self.ngrams.shape[0])] = given.subwords.ngrams
+            else:
+                scale = (1 + np.diff(self.ngrams.ngrams.starts)).astype(np.float32)
+        known = _copy_known(self.inputs, words, rows, given.words, scale)
         _copy_known(self.outputs, contexts, given.context_vectors, given.contexts)
         return known
 
@@ -137,12 +147,15 @@ class Tables:
         return [self.inputs, self.outputs, *([] if self.ngrams is None else [self.ngrams])]
 
 
-def _copy_known(table: Table, words: WordIndex, given: np.ndarray, given_words: WordIndex) -> int:
+def _copy_known(
+    table: Table, words: WordIndex, given: np.ndarray, given_words: WordIndex, scale: np.ndarray | None = None
+) -> int:
+    """Copy the rows of words, times the scale of each, if given. Return their number."""
     if not len(given_words):
         return 0
     ids = given_words.ids(words)
     known = np.flatnonzero(ids >= 0)
     for first in range(0, len(known), BLOCK_ROWS):
         part = known[first : first + BLOCK_ROWS]
-        table[part] = given[ids[part]]
+        table[part] = given[ids[part]] if scale is None else given[ids[part]] * scale[part, None]
     return len(known)
