@@ -9,7 +9,8 @@ from neglm_cli.errors import count_of, shown
 from neglm_cli.store.container import Stored
 from neglm_cli.text import vocabulary
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors.analogies import Method, answers
+from neglm_cli.vectors.analogies import Method, answers_to
+from neglm_cli.vectors.lookup import Found, Lookup, units
 from neglm_cli.vectors.neighbors import CosineIndex, Neighbor, nearest, top_scores
 from neglm_cli.vectors.vectors import vectors_of
 
@@ -96,16 +97,24 @@ class Vocabulary(WordFile):
 
 
 class WordVectors(WordFile):
-    """Words with their vectors: `vectors["word"]`."""
+    """Words with their vectors: `vectors["word"]`. With subwords, all words have vectors; `in`, `words` and `len` are
+    about the vocabulary."""
 
-    def __init__(self, stored: Stored, table: str | None = None) -> None:
+    def __init__(self, stored: Stored, table: str | None = None, subwords: bool = True) -> None:
         read = vectors_of(stored, table)
         super().__init__(stored, read.words)
         self.vectors = read.vectors  # float32 (V, D)
+        self._lookup = Lookup(read, subwords)
+
+    @property
+    def has_subwords(self) -> bool:
+        """True if words that are not in the vocabulary get vectors."""
+        return self._lookup.subwords is not None
 
     def __getitem__(self, word: str) -> np.ndarray:
-        """Return the vector of a word: float32 (D,)."""
-        return self.vectors[self.id(word)]
+        """Return the vector of a word: float32 (D,). Composed from subwords if the word is not in the vocabulary; raise
+        KeyError if there are none."""
+        return self._find_all([word]).vectors[0]
 
     def nearest(self, query: str | Sequence[str] | np.ndarray, n: int = 10) -> list[tuple[str, float]]:
         """Return the n words with the highest cosines to a word, to several words, or to a vector (D,). The words of
@@ -114,17 +123,24 @@ class WordVectors(WordFile):
             if query.shape != self.vectors.shape[1:]:
                 raise ValueError(f"a vector of {self._described()} has the shape {self.vectors.shape[1:]}")
             return self._named(top_scores(self._cosines.cosines(query.astype(np.float32)), n))
-        words = [query] if isinstance(query, str) else query
-        return self._named(nearest(self._cosines, [self.id(word) for word in words], n))
+        found = self._find_all([query] if isinstance(query, str) else query)
+        return self._named(nearest(self._cosines, units(found), n, found.known))
 
     def analogy(self, a: str, b: str, c: str, n: int = 10, method: Method = "add") -> list[tuple[str, float]]:
         """Return the n best answers to: a is to b as c is to which word? method: "add" (3CosAdd) or "mul" (3CosMul)."""
-        return self._named(answers(self._cosines, [self.id(word) for word in (a, b, c)], method, n))
+        found = self._find_all((a, b, c))
+        return self._named(answers_to(self._cosines, units(found), method, n, found.known))
 
     def similarity(self, first: str, second: str) -> float:
         """Return the cosine of two words' vectors."""
-        one, other = self._cosines.units([self.id(first), self.id(second)])
+        one, other = units(self._find_all((first, second)))
         return float(one @ other)
+
+    def _find_all(self, words: Sequence[str]) -> Found:
+        found = self._lookup.find([encode(word) for word in words])
+        if isinstance(found, bytes):
+            raise KeyError(f"{decode(found)!r} is not in {shown(self._name)}")
+        return found
 
     def _named(self, neighbors: list[Neighbor]) -> list[tuple[str, float]]:
         return [(decode(self._index[neighbor.id]), neighbor.score) for neighbor in neighbors]

@@ -19,20 +19,26 @@ Loaded = TypeVar("Loaded", bound=WordFile)
 
 @keywords_in_errors
 def load(
-    path: Path, table: Literal["input", "output"] | None = None, device: str = "cpu", threads: int | None = None
+    path: Path,
+    table: Literal["input", "output"] | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    subwords: bool = True,
 ) -> Vocabulary | WordVectors | LanguageModel:
     """Load a vocabulary, word vectors, or a language model, finished or not. A folder of `neglm export --hub` stands
     for the file in it.
 
     For a language model: table selects its vectors, "input" (the default) or "output"; device runs it, "cpu", "cuda",
-    "cuda:1" or "auto"; threads, on the CPU, by default one for each core."""
+    "cuda:1" or "auto"; threads, on the CPU, by default one for each core.
+
+    For vectors: subwords=False gives no vectors to words that are not in the vocabulary."""
     stored = container.read(os.fspath(path), VOCABULARY, VECTORS, MODEL, CHECKPOINT)
     if stored.kind == VOCABULARY:
         if table is not None:
             raise UsageError(f"{stored.name} is a vocabulary, not a language model: leave out --table")
         return Vocabulary(stored)
     if stored.kind == VECTORS:
-        return WordVectors(stored, table)
+        return WordVectors(stored, table, subwords)
     return LanguageModel(stored, table, device, threads)
 
 

@@ -7,8 +7,27 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_VECTORS, MODEL, Debug, Json, QueriedVectors, Quiet, Table, Top
-from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
+from neglm_cli.cli.options import (
+    DEFAULT_VECTORS,
+    MODEL,
+    Debug,
+    Json,
+    QueriedVectors,
+    Quiet,
+    SubwordsOfFile,
+    Table,
+    Top,
+)
+from neglm_cli.cli.queries import (
+    Answer,
+    Query,
+    answer,
+    as_text,
+    composed_fields,
+    composed_header,
+    find_words,
+    spelt,
+)
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -40,6 +59,7 @@ def analogy(
             rich_help_panel=MODEL,
         ),
     ] = "add",
+    subwords: SubwordsOfFile = True,
     top: Top = 10,
     json: Json = False,
     quiet: Quiet = False,
@@ -51,8 +71,9 @@ def analogy(
     the answers.
 
     An answer is a header, a line with word, tab and score for each, and an empty line; with --json, an object on one
-    line. Each line of standard input is answered before the next is read. A query with an out-of-vocabulary word gets a
-    message on standard error, or an object with an error; the other queries are answered, and the exit code is 1.
+    line. Each line of standard input is answered before the next is read. Vectors trained with --subwords answer for
+    out-of-vocabulary words, too, and the header names these. Otherwise, a query with such a word gets a message on
+    standard error, or an object with an error; the other queries are answered, and the exit code is 1.
     """
     given = [os.fsencode(word) for word in words or ()]
     if len(given) % 3:
@@ -61,20 +82,23 @@ def analogy(
     if not given and vectors == STANDARD_STREAM:
         raise typer.BadParameter("the vectors come from standard input (-): give the queries as arguments.")
     console.announce_compiling()
-    from neglm_cli.vectors.analogies import answers
+    from neglm_cli.vectors.analogies import answers_to
+    from neglm_cli.vectors.lookup import Lookup, units
     from neglm_cli.vectors.neighbors import CosineIndex
     from neglm_cli.vectors.vectors import load_vectors
 
     loaded = load_vectors(vectors, table)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
     directions = CosineIndex.of(loaded.vectors, file)
+    lookup = Lookup(loaded, subwords)
 
     def ask(query: Query) -> Answer:
         if len(query) != 3:
             raise NeglmError(f"analogy needs three words; got {len(query)}")
-        found = answers(directions, known_ids(loaded.words, query, file), method, top)
-        header = b"%b is to %b as %b is to" % query
-        fields = {"query": as_text(b" ".join(query)), "method": method}
+        looked_up = find_words(lookup, query, file)
+        found = answers_to(directions, units(looked_up), method, top, looked_up.known)
+        header = b"%b is to %b as %b is to" % query + composed_header(looked_up)
+        fields = {"query": as_text(b" ".join(query)), "method": method} | composed_fields(lookup, looked_up)
         return Answer(header, fields, "answers", "score", spelt(loaded.words, found))
 
     queries: list[Query] = [tuple(given[i : i + 3]) for i in range(0, len(given), 3)]

@@ -20,6 +20,7 @@ from neglm_cli.cli.options import (
     DeviceName,
     Json,
     Quiet,
+    SubwordsOfFile,
     Table,
     Threads,
     Tokenize,
@@ -38,6 +39,7 @@ from neglm_cli.store.output import STANDARD_STREAM
 if TYPE_CHECKING:
     from neglm_cli.vectors.analogies import Method, Tally
     from neglm_cli.vectors.lexicon import Lexicon
+    from neglm_cli.vectors.lookup import Lookup
     from neglm_cli.vectors.neighbors import CosineIndex
 
 SETS = "Test sets"
@@ -148,6 +150,7 @@ def evaluate(
     ] = False,
     json: Json = False,
     table: Table = None,
+    subwords: SubwordsOfFile = True,
     device: DeviceName = "auto",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -177,7 +180,8 @@ def evaluate(
     the vocabulary that it lacks share the probability of its <unk> evenly.
 
     Similarity: Spearman's and Pearson's correlation of cosines with human ratings. Pairs with an OOV word are skipped;
-    the second result includes them, with a cosine of 0.
+    the second result includes them, with a cosine of 0. If the vectors have subwords, OOV words get vectors from these,
+    and a line tells their number; --no-subwords skips them.
 
     Analogies: accuracy by 3CosAdd and 3CosMul, where only the best word counts and the words of the question are
     excluded. Questions with an OOV word are skipped; the second result counts them as wrong.
@@ -222,15 +226,16 @@ def evaluate(
     elif test:
         evaluate_texts(path, test, per_line, threads, json, device, given)
     else:
-        _evaluate_vectors(path, similarity or [], analogy or [], max_vocab, fold_case, method, json, table)
+        _evaluate_vectors(path, similarity or [], analogy or [], (max_vocab, fold_case), method, json, table, subwords)
 
 
 def _evaluate_vectors(
-    vectors: str, similarity: list[str], analogy: list[str], max_vocab: int | None, fold_case: bool,
-    method: Literal["add", "mul", "both"], json: bool, table: Literal["input", "output"] | None,
+    vectors: str, similarity: list[str], analogy: list[str], lookups: tuple[int | None, bool],
+    method: Literal["add", "mul", "both"], json: bool, table: Literal["input", "output"] | None, subwords: bool,
 ) -> None:  # fmt: skip
     from neglm_cli.vectors.analogies import read_sections
     from neglm_cli.vectors.lexicon import Lexicon
+    from neglm_cli.vectors.lookup import Lookup
     from neglm_cli.vectors.neighbors import CosineIndex
     from neglm_cli.vectors.similarity import read_pairs
     from neglm_cli.vectors.vectors import load_vectors
@@ -240,12 +245,12 @@ def _evaluate_vectors(
     loaded = load_vectors(vectors, table)
     name = "standard input" if vectors == STANDARD_STREAM else shown(vectors)
     directions = CosineIndex.of(loaded.vectors, name)
-    lexicon = Lexicon(loaded.words, max_vocab, fold_case)
+    lexicon, lookup = Lexicon(loaded.words, *lookups), Lookup(loaded, subwords)
     report = {
         "model": vectors,
         "vocabulary": len(lexicon.ids),
         "test": [],
-        "similarity": [_similarity(path, judged, lexicon, directions) for path, judged in pairs],
+        "similarity": [_similarity(path, judged, lexicon, directions, lookup) for path, judged in pairs],
         "analogy": [_analogy(path, sections, lexicon, directions, method) for path, sections in questions],
         "minimal_pairs": [],
     }
@@ -255,11 +260,13 @@ def _evaluate_vectors(
         console.result(_as_text(report, name))
 
 
-def _similarity(path: str, pairs: Any, lexicon: "Lexicon", directions: "CosineIndex") -> dict[str, Any]:
+def _similarity(
+    path: str, pairs: Any, lexicon: "Lexicon", directions: "CosineIndex", lookup: "Lookup"
+) -> dict[str, Any]:
     from neglm_cli.vectors.similarity import correlations
 
     _mention_case(path, pairs.words, lexicon)
-    result = correlations(pairs, lexicon, directions)
+    result = correlations(pairs, lexicon, directions, lookup)
     numbers = {name: rounded(value) for name, value in asdict(result).items()}
     return {"file": path, "oov": result.pairs - result.used} | numbers
 

@@ -1,5 +1,6 @@
 """`neglm export`: vectors in the formats of other tools."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +34,7 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
         "neglm export --max-vocab 10000 --normalize -o news.tsv",
         "For TensorBoard's projector; also writes news.metadata.tsv.",
     ),
+    ("neglm export --format fasttext -o model.bin", "A model of fastText, with subwords if there are any."),
     ("neglm export --format text -o - | head -n 3", "Look at the beginning."),
     ("neglm export model.safetensors --pytorch lm", "The language model for PyTorch, in the folder lm."),
     ("neglm export model.safetensors --onnx lm.onnx --int8", "As ONNX, also with 8-bit weights."),
@@ -83,7 +85,8 @@ def export(
         Format | None,
         typer.Option(
             help="text: word2vec's text format; binary: its binary format; npy: a NumPy matrix, with one word per line "
-            "in FILE.words.txt; tsv: for TensorBoard's projector, with words and counts in FILE.metadata.tsv.",
+            "in FILE.words.txt; tsv: for TensorBoard's projector, with words and counts in FILE.metadata.tsv; "
+            "fasttext: a model of fastText.",
             show_default="from the file name: .txt .vec text, .bin binary, .npy npy, .tsv tsv",
             metavar="FORMAT",
             rich_help_panel=OUTPUT,
@@ -162,6 +165,9 @@ def export(
     npy and tsv have two files, which are renamed only when both are complete. FILE stands for the output's name
     without .npy or .tsv.
 
+    Only fasttext keeps subwords: fastText then gives unknown words the same vectors as neglm. The model is one of
+    skip-gram with negative sampling; the context vectors are its output vectors.
+
     --pytorch, --onnx and --hub write whole models, by default that of model.safetensors; --hub also takes vectors. For
     PyTorch and ONNX the correction of the loss is part of the output layer's bias, so that a softmax gives
     probabilities. The words of ONNX files are in FILE.tokens.txt. Lines start and end with <eos>.
@@ -186,6 +192,8 @@ def export(
         return
     path = input_file(vectors, named, DEFAULT_VECTORS)
     chosen = _format(output, format)
+    if chosen is Format.FASTTEXT and (normalize or contexts):
+        raise typer.BadParameter("fasttext has word vectors as they are: leave out --normalize and --contexts.")
     refuse_overwriting(files_of(output, chosen), [path])
     console.announce_compiling()
     from neglm_cli.vectors import exchange
@@ -195,12 +203,17 @@ def export(
     name = "standard input" if path == STANDARD_STREAM else shown(path)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")
+    if loaded.subwords is not None and chosen is not Format.FASTTEXT:
+        console.note("this format has no subwords; --format fasttext keeps them")
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
     words, matrix = exchange.most_frequent(words, matrix, max_vocab)
     words, changed = exchange.replace_white_space(words, chosen)
     matrix = exchange.normalized(matrix) if normalize else matrix
-    with Progress("writing vectors", len(matrix), "K words") as progress:
-        files = exchange.write(words, matrix, output, chosen, progress.advance)
+    if chosen is Format.FASTTEXT:
+        files = exchange.write_fasttext(replace(exchange.subset(loaded, max_vocab), words=words), output)
+    else:
+        with Progress("writing vectors", len(matrix), "K words") as progress:
+            files = exchange.write(words, matrix, output, chosen, progress.advance)
     if changed:
         console.note(f"{changed:,} {'words have' if changed > 1 else 'word has'} _ in place of white space")
     summary = {
@@ -230,7 +243,7 @@ def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, A
 def _format(output: str, given: Format | None) -> Format:
     found = given or format_of(output)
     if output in STANDARD_OUTPUT and given is None:
-        raise typer.BadParameter("choose a format for standard output: --format text or --format binary.")
+        raise typer.BadParameter("choose a format for standard output: --format text, binary or fasttext.")
     if found is None:
         raise typer.BadParameter(
             f"the name {shown(output)} does not tell the format: use one that ends in .txt, .vec, .bin, .npy or .tsv, "

@@ -20,6 +20,7 @@ from neglm_cli.vectors.formats import WORDS_ENDING, ImportFormat, companion_file
     "import",
     ("neglm import GoogleNews-vectors-negative300.bin.gz", "word2vec's binary format; writes vectors.safetensors."),
     ("neglm import cc.de.300.vec.gz -o german.safetensors", "fastText's text format, compressed."),
+    ("neglm import cc.de.300.bin -o german.safetensors", "A model of fastText, with subwords."),
     ("neglm import glove.6B.300d.txt", "GloVe's text format, which has no header."),
     ("neglm import matrix.npy --word-list words.txt", "A NumPy matrix, with one word per line in another file."),
     ("neglm import --pytorch lm", "A language model from PyTorch, in the folder lm; writes model.safetensors."),
@@ -37,7 +38,8 @@ def import_(
     format: Annotated[
         ImportFormat | None,
         typer.Option(
-            help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix.",
+            help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix; "
+            "fasttext: a model of fastText, .bin or .ftz.",
             show_default="detected from the contents",
             metavar="FORMAT",
             rich_help_panel=INPUT,
@@ -93,6 +95,10 @@ def import_(
     These formats have no counts. Every word gets the count 1, and the order, in most files that of frequency, is kept.
     The objective of the training is stored as unknown.
 
+    A model of fastText is imported with its counts and its n-grams, if it has any, so that unknown words get the same
+    vectors as from fastText; with negative sampling, its output vectors become context vectors. Labels of supervised
+    models are left out. Quantized models (.ftz) are read, except those with a part of their n-grams.
+
     With --pytorch, the language model's state dict has the names of one nn.LSTM, of an embedding (embedding, encoder,
     input_embedding, ...) and of a linear output layer (output, decoder, output_linear, lm_head, ...), which a tied
     model lacks. Its words include <eos>, which starts and ends lines, and <unk>. It is stored as a softmax model.
@@ -113,9 +119,7 @@ def import_(
     with Progress(
         "reading vectors", bytes_to_read([file] if context_file is None else [file, context_file])
     ) as progress:
-        table, found = exchange.read(file, format, word_list, progress.advance)
-        others = None if context_file is None else exchange.read(context_file, format, None, progress.advance)[0]
-    vectors = exchange.assemble(table, others)
+        vectors, found = exchange.import_vectors(file, format, word_list, context_file, progress.advance)
     vectors.save(output)
     summary = {
         "output": output,
@@ -123,6 +127,7 @@ def import_(
         "vocabulary": len(vectors.words),
         "contexts": len(vectors.contexts),
         "dimensions": vectors.size,
+        "buckets": len(vectors.subwords.ngrams) if vectors.subwords else 0,
     }
     console.summary(summary, _as_text(summary), output, json)
 
@@ -143,6 +148,7 @@ def _import_pytorch(folder: str, output: str, json: bool) -> None:
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the vectors" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
     contexts = f" and {count_of(summary['contexts'], 'context')}" if summary["contexts"] else ""
+    contexts += f" and {count_of(summary['buckets'], 'bucket')} of n-grams" if summary["buckets"] else ""
     return (
         f"{name}: {count_of(summary['vocabulary'], 'word')}{contexts}, "
         f"{count_of(summary['dimensions'], 'dimension')}, from {summary['format']}"

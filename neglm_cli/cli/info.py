@@ -113,7 +113,7 @@ def _file_as_text(stored: "Stored", file: dict[str, Any]) -> str:
 
 def _readable(value: Any) -> str:
     """Format a value of the metadata: `none`, `yes`, `1,000`, `4.60517`; of a long list only the end."""
-    if value is None or value in ([], {}):
+    if value is None or value in ([], {}, ""):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

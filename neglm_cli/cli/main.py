@@ -18,7 +18,7 @@ from neglm_cli.store.progress import set_progress
 
 # isort: off
 from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, filter, generate, next_  # noqa: F401
-from neglm_cli.cli import nearest, analogy, pmi, plot, export, import_, info, cache, doctor  # noqa: F401
+from neglm_cli.cli import nearest, analogy, vectors, pmi, plot, export, import_, info, cache, doctor  # noqa: F401
 # isort: on
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2

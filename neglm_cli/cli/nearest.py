@@ -7,8 +7,27 @@ import typer
 
 from neglm_cli.cli.app import subcommand
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import DEFAULT_VECTORS, INPUT, Debug, Json, QueriedVectors, Quiet, Table, Top
-from neglm_cli.cli.queries import Answer, Query, answer, as_text, known_ids, spelt
+from neglm_cli.cli.options import (
+    DEFAULT_VECTORS,
+    INPUT,
+    Debug,
+    Json,
+    QueriedVectors,
+    Quiet,
+    SubwordsOfFile,
+    Table,
+    Top,
+)
+from neglm_cli.cli.queries import (
+    Answer,
+    Query,
+    answer,
+    as_text,
+    composed_fields,
+    composed_header,
+    find_words,
+    spelt,
+)
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
@@ -41,6 +60,7 @@ def nearest(
             rich_help_panel=INPUT,
         ),
     ] = False,
+    subwords: SubwordsOfFile = True,
     top: Top = 10,
     json: Json = False,
     quiet: Quiet = False,
@@ -52,18 +72,20 @@ def nearest(
     are not shown, except with --contexts: the context vector of a word differs from its word vector.
 
     An answer is a header, a line with word, tab and cosine for each neighbor, and an empty line; with --json, an object
-    on one line. Each line of standard input is answered before the next is read. A query with an out-of-vocabulary
-    word gets a message on standard error, or an object with an error; the other queries are answered, and the exit
-    code is 1.
+    on one line. Each line of standard input is answered before the next is read. Vectors trained with --subwords answer
+    for out-of-vocabulary words, too, and the header names these. Otherwise, a query with such a word gets a message on
+    standard error, or an object with an error; the other queries are answered, and the exit code is 1.
     """
     if not words and vectors == STANDARD_STREAM:
         raise typer.BadParameter("the vectors come from standard input (-): give the queries as arguments.")
     console.announce_compiling()
 
-    from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts
+    from neglm_cli.vectors.lookup import Lookup, units
+    from neglm_cli.vectors.neighbors import CosineIndex, nearest
     from neglm_cli.vectors.vectors import load_vectors
 
     loaded = load_vectors(vectors, table)
+    lookup = Lookup(loaded, subwords)
     file = shown(vectors) if vectors != STANDARD_STREAM else "standard input"
     word_directions = CosineIndex.of(loaded.vectors, file)
     if contexts and not len(loaded.contexts):
@@ -78,14 +100,15 @@ def nearest(
     def ask(query: Query) -> Answer:
         if not query:
             raise NeglmError("the query is empty: give one word or more")
-        ids = known_ids(loaded.words, query, file)
+        looked_up = find_words(lookup, query, file)
         if context_directions is None:
-            found = nearest(word_directions, ids, top)
-        else:
-            found = nearest_contexts(word_directions, context_directions, ids, top)
+            found = nearest(word_directions, units(looked_up), top, looked_up.known)
+        else:  # none is excluded: a context is not the word with the same spelling
+            found = nearest(context_directions, units(looked_up), top)
         together = b" ".join(query)
-        header = b"nearest to %b, among %b %b" % (together, f"{len(searched):,}".encode(), kind.encode())
-        fields = {"query": as_text(together), "among": kind}
+        origin = composed_header(looked_up)
+        header = b"nearest to %b%b, among %b %b" % (together, origin, f"{len(searched):,}".encode(), kind.encode())
+        fields = {"query": as_text(together), "among": kind} | composed_fields(lookup, looked_up)
         return Answer(header, fields, "neighbors", "cosine", spelt(searched, found))
 
     answer([read(os.fsencode(word)) for word in words or ()], read, ask, "word", json)

@@ -175,6 +175,15 @@ Tokenize = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+SubwordsOfFile = Annotated[
+    bool,
+    typer.Option(
+        "--subwords/--no-subwords",
+        help="Compose the vectors of out-of-vocabulary words from subwords, if the file has them.",
+        show_default="--subwords",
+        rich_help_panel=INPUT,
+    ),
+]
 Top = Annotated[int, typer.Option("--top", min=1, help="Show the N best.", metavar="N", rich_help_panel=OUTPUT)]
 
 

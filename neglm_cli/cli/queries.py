@@ -11,6 +11,7 @@ from neglm_cli.errors import NeglmError, visible
 
 if TYPE_CHECKING:
     from neglm_cli.text.word_index import WordIndex
+    from neglm_cli.vectors.lookup import Found, Lookup
     from neglm_cli.vectors.neighbors import Neighbor
 
 JSON_DIGITS = 6
@@ -58,17 +59,28 @@ def as_text(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
 
 
-def known_ids(index: "WordIndex", words: Sequence[bytes], file: str) -> list[int]:
-    """Return the ids of the words. Raise if one is out of the vocabulary."""
+def find_words(lookup: "Lookup", words: Sequence[bytes], file: str) -> "Found":
+    """Return the vectors of words, from subwords if the file has them. Raise if a word has none."""
     from neglm_cli.vectors.lexicon import lower
 
-    ids = [index.id(word) for word in words]
-    for word, id_ in zip(words, ids, strict=True):
-        if id_ < 0:
-            small = lower(word)
-            hint = f", but `{visible(as_text(small))}` is" if index.id(small) >= 0 else ""
-            raise NeglmError(f"`{visible(as_text(word))}` is not in the vocabulary of {file}{hint}")
-    return ids
+    found = lookup.find(words)
+    if not isinstance(found, bytes):
+        return found
+    small = lower(found)
+    hint = f", but `{visible(as_text(small))}` is" if lookup.words.id(small) >= 0 else ""
+    if lookup.subwords is not None:
+        hint += f", and too short for n-grams of {lookup.subwords.lengths} characters"
+    raise NeglmError(f"`{visible(as_text(found))}` is not in the vocabulary of {file}{hint}")
+
+
+def composed_fields(lookup: "Lookup", found: "Found") -> dict[str, Any]:
+    """Return the JSON field that lists words composed from subwords, for files that have them."""
+    return {} if lookup.subwords is None else {"from_subwords": [as_text(word) for word in found.composed]}
+
+
+def composed_header(found: "Found") -> bytes:
+    """Return the part of a header that names words composed from subwords."""
+    return b" (%b: from subwords)" % b", ".join(found.composed) if found.composed else b""
 
 
 def spelt(index: "WordIndex", neighbors: list["Neighbor"]) -> list[tuple[bytes, float]]:

@@ -22,6 +22,8 @@ def similarity_text(result: dict[str, Any]) -> list[str]:
         ("Pearson", result["pearson"], result["pearson_all"]),
     ]
     lines = [first, f"  {'':<12}{'used pairs':>12}{'all, OOV as 0':>22}"]
+    if result["composed_words"]:
+        lines.insert(1, f"  {count_of(result['composed_words'], 'OOV word')} composed from subwords")
     return lines + [f"  {name:<12}{_number(used):>12}{_number(every):>22}" for name, used, every in rows]
 
 

@@ -19,6 +19,7 @@ from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.launch import ranks
+from neglm_cli.settings.embed import ngram_range
 from neglm_cli.store.locking import exclusive
 from neglm_cli.store.output import check_writable
 
@@ -44,6 +45,10 @@ class Request:
 
 def check(request: Request) -> None:
     """Raise UsageError if arguments do not fit together."""
+    if "subwords" in request.given:
+        ngram_range(request.given["subwords"])
+    elif "buckets" in request.given and not request.resume:
+        raise UsageError("--buckets is for n-grams: choose their lengths with --subwords, as --subwords 3-6.")
     if request.pairs is not None:
         _check_pairs(request)
     elif "full_batch" in request.given and not request.resume:
@@ -66,7 +71,7 @@ def _check_pairs(request: Request) -> None:
 
 
 def _check_full_batch(request: Request) -> None:
-    for name in ("epochs", "lr", "deterministic"):
+    for name in ("epochs", "lr", "deterministic", "subwords"):
         if name in request.given:
             raise UsageError(f"--{name} is for sampled training: --full-batch runs to convergence.")
     if request.init_vectors is not None:

@@ -1,7 +1,10 @@
 """Jobs of `embed`: on text or on a table of pairs, new or resumed from a checkpoint."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.checkpoints import checkpoint_to_resume, refuse_changes
@@ -43,14 +46,37 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
     vectors = load_init_vectors(
         request.init_vectors, settings.size, "--size"
     )  # may fail: before the long work on the text
+    settings = _with_same_ngrams(settings, vectors)
     if request.pairs is not None:
         job = _checked(pairs_job(read_pairs(request.pairs, settings, host), settings, ranks()))
     else:
         job = _new_text_job(request, settings, host, resources)
+    _note_subwords(job, host)
     if vectors is not None:
+        if vectors.subwords is not None and vectors.subwords.lengths != job.settings.subwords:
+            vectors = replace(vectors, subwords=None)
         known = job.tables.initialize_from(vectors, job.words, job.contexts)
         host.note(f"{known:,} of {len(job.words):,} words start from {shown(request.init_vectors or '')}")
     return job
+
+
+def _with_same_ngrams(settings: Settings, vectors: Vectors | None) -> Settings:
+    """Return the settings with as many buckets as the vectors to start from have, unless the number is given. Vectors
+    with n-grams of other lengths are used without them."""
+    if vectors is None or vectors.subwords is None or vectors.subwords.lengths != settings.subwords:
+        return settings
+    return replace(settings, buckets=settings.buckets or len(vectors.subwords.ngrams))
+
+
+def _note_subwords(job: Job, host: Host) -> None:
+    """Tell the number of n-grams, and the memory that the tables need."""
+    if job.tables.ngrams is None:
+        return
+    used = len(np.unique(job.tables.ngrams.ngrams.ids))
+    host.note(
+        f"n-grams of {job.settings.subwords} characters use {used:,} of {job.settings.buckets:,} buckets; all tables "
+        f"need {job.tables.bytes / 1e6:,.0f} MB of memory"
+    )
 
 
 def _new_text_job(request: Request, settings: Settings, host: Host, resources: ExitStack) -> Job:

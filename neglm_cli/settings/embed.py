@@ -1,10 +1,15 @@
 """The settings of `neglm embed`, besides its data; stored with the vectors."""
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from neglm_cli.errors import UsageError
 from neglm_cli.settings.declare import INPUT, RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.train_lm import MOST_ALPHA
+
+MOST_BUCKETS = 2**31 - 1  # their numbers are int32
+NGRAM_RANGE = re.compile("([1-9][0-9]?)-([1-9][0-9]?)")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,16 @@ class Settings:
     noise_alpha: float = setting(
         0.75, "Draw noise words in proportion to count^ALPHA: 1 for unigram frequencies, 0 for uniform.",
         metavar="ALPHA", least=0, most=MOST_ALPHA, presets={"pairs": 1.0},
+    )  # fmt: skip
+    subwords: str | None = setting(
+        None,
+        "Compose the vector of a word from its own row and those of its n-grams of MIN to MAX characters, as in "
+        "fastText: useful is 3-6. Unknown words then get vectors, too.",
+        metavar="MIN-MAX", shown="none",
+    )  # fmt: skip
+    buckets: int | None = setting(
+        None, "Rows for n-grams, which are assigned by a hash; fastText has 2,000,000.", least=1, most=MOST_BUCKETS,
+        shown="twice the distinct n-grams of the vocabulary, at most 2,000,000",
     )  # fmt: skip
     min_count: int = setting(
         5, "Leave out words that occur fewer than N times.", panel=INPUT, least=1, presets={"pairs": 1}
@@ -53,7 +68,17 @@ class Settings:
     )
 
     def stored(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 PAIRS_DEFAULTS = preset(Settings, "pairs")
+
+
+def ngram_range(subwords: str) -> tuple[int, int]:
+    """Return the shortest and longest n-gram of `--subwords`. Raise UsageError if it is no range."""
+    match = NGRAM_RANGE.fullmatch(subwords)
+    if match is None or int(match[1]) > int(match[2]):
+        raise UsageError(
+            f"--subwords '{subwords}' is no range of lengths from 1 to 99: give it as 3-6, the shorter first."
+        )
+    return int(match[1]), int(match[2])

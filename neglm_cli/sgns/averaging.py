@@ -11,10 +11,12 @@ updates, which add up; by 1 for words that have converged. r is assumed to be th
 the few directions that most vectors share, where updates are large; short rounds limit the overshoot there.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from neglm_cli.scale.ranks import Ranks
-from neglm_cli.sgns.tables import Tables
+from neglm_cli.sgns.tables import Table, Tables
 
 EVERY_ROUND = 256  # rows averaged after every round
 ALL_AFTER = 64  # rounds after which all rows are averaged
@@ -32,23 +34,43 @@ def step_scale(updates: np.ndarray, fraction: float, ranks: int) -> np.ndarray:
     return np.expm1(-decay * ranks) / np.expm1(-decay)
 
 
+class _Averaged(NamedTuple):
+    """A table of which some rows are averaged, the most frequent first."""
+
+    table: Table
+    rows: np.ndarray | None  # int64, in this order; None for all, in the order of the table
+    common: np.ndarray  # float32 (rows, D): values after the last average
+    per_word: np.ndarray  # float64 (rows,): see `Source.update_frequencies`
+    pending: np.ndarray  # float64 (rows,): words trained since then
+
+    @staticmethod
+    def of(table: Table, per_word: np.ndarray) -> "_Averaged":
+        return _Averaged(table, None, table[:], per_word, np.zeros(len(per_word)))
+
+    @staticmethod
+    def by_frequency(table: Table, per_word: np.ndarray) -> "_Averaged":
+        """Sort the rows, and leave out those that are never updated."""
+        rows = np.argsort(-per_word, kind="stable")[: np.count_nonzero(per_word)]
+        return _Averaged(table, rows, table[rows], per_word[rows], np.zeros(len(rows)))
+
+
 class Averaging:
     """Averages the tables of all ranks. update_frequencies: see `Source`."""
 
     def __init__(self, ranks: Ranks, tables: Tables, update_frequencies: tuple[np.ndarray, np.ndarray]) -> None:
         self._ranks = ranks
-        both = (tables.inputs, tables.outputs)
-        self._tables = [
-            (table, table[:], per_word, np.zeros(len(per_word)))
-            for table, per_word in zip(both, update_frequencies, strict=True)
-        ]
+        of_words, of_contexts = update_frequencies
+        self._tables = [_Averaged.of(tables.inputs, of_words), _Averaged.of(tables.outputs, of_contexts)]
+        if tables.ngrams is not None:
+            of_ngrams = tables.ngrams.add_frequencies(of_words)
+            self._tables.append(_Averaged.by_frequency(tables.ngrams, of_ngrams))
         self._rounds = 0
 
     def after_round(self, words: int, rate: float) -> None:
         """Average the rows that are due. words: trained by each rank in the round."""
         self._rounds += 1
-        for _, _, _, pending in self._tables:
-            pending += words
+        for averaged in self._tables:
+            averaged.pending[:] += words
         self._average(rate, self._rounds)
 
     def average_all(self, rate: float) -> None:
@@ -57,13 +79,14 @@ class Averaging:
 
     def _average(self, rate: float, number: int) -> None:
         size = self._ranks.size
-        for table, common, per_word, pending in self._tables:
-            rows = rows_after(number, table.shape[0])
-            for first in range(0, rows, BLOCK_ROWS):
-                part = slice(first, min(first + BLOCK_ROWS, rows))
-                steps = table[part] - common[part]
+        for table, rows, common, per_word, pending in self._tables:
+            due = rows_after(number, len(pending))
+            for first in range(0, due, BLOCK_ROWS):
+                part = slice(first, min(first + BLOCK_ROWS, due))
+                in_table = part if rows is None else rows[part]
+                steps = table[in_table] - common[part]
                 self._ranks.allreduce(steps.reshape(-1))
                 factors = step_scale(pending[part] * per_word[part], rate, size) / size
                 common[part] += factors[:, None].astype(np.float32) * steps
-                table[part] = common[part]
-            pending[:rows] = 0
+                table[in_table] = common[part]
+            pending[:due] = 0

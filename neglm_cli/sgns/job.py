@@ -1,6 +1,6 @@
 """A training run: its data, settings, tables and progress, and its checkpoints."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
-from neglm_cli.settings.embed import Settings
+from neglm_cli.settings.embed import Settings, ngram_range
 from neglm_cli.sgns.pairsource import PairSource
 from neglm_cli.sgns.source import Source
 from neglm_cli.sgns.tables import Tables
@@ -18,6 +18,8 @@ from neglm_cli.text.corpus import Corpus
 from neglm_cli.text.encoded import Announce, open_encoded
 from neglm_cli.text.pairs import Pairs
 from neglm_cli.text.word_index import WordIndex
+from neglm_cli.vectors.ngrams import in_buckets, ngram_hashes, suitable_buckets
+from neglm_cli.vectors.subwords import SubwordRows
 from neglm_cli.vectors.vectors import Training, Vectors, write_vectors
 
 
@@ -57,7 +59,11 @@ class Job:
             settings.objective, settings.k, settings.noise_alpha, settings.stored() | {"pairs": self.pairs}, self.files,
             {"done": self.done, "total": self.total},
         )  # fmt: skip
-        write_vectors(path, self.words, self.tables.inputs, self.contexts, self.tables.outputs, training)
+        tables = self.tables
+        subwords = None
+        if tables.ngrams is not None:
+            subwords = SubwordRows(str(settings.subwords), tables.inputs, tables.ngrams)
+        write_vectors(path, self.words, tables.vectors, self.contexts, tables.outputs, training, subwords)
 
 
 def text_job(
@@ -73,21 +79,29 @@ def text_job(
     index, row_of = encoding(words)
     encoded = ranks.run_staggered(lambda: open_encoded(corpus, index, settings.threads, cache, announce))
     source = TextSource(encoded, row_of, words.counts, settings)
-    return Job(words, words, source, settings, files, False, _initial_tables(words, words, settings), 0, ranks)
+    tables, settings = _initial_tables(words, words, settings)
+    return Job(words, words, source, settings, files, False, tables, 0, ranks)
 
 
 def pairs_job(pairs: Pairs, settings: Settings, ranks: Ranks = SINGLE_RANK) -> Job:
     """Set up a run on a table of pairs."""
     source = PairSource(pairs.rows, pairs.columns, pairs.counts, settings.seed)
-    tables = _initial_tables(pairs.words, pairs.contexts, settings)
+    tables, settings = _initial_tables(pairs.words, pairs.contexts, settings)
     return Job(pairs.words, pairs.contexts, source, settings, pairs.files, True, tables, 0, ranks)
 
 
-def _initial_tables(words: WordIndex, contexts: WordIndex, settings: Settings) -> Tables:
+def _initial_tables(words: WordIndex, contexts: WordIndex, settings: Settings) -> tuple[Tables, Settings]:
+    """Return tables, and the settings with the number of buckets that suits the words, unless it is given."""
     parts = settings.threads if settings.deterministic else 1
-    tables = Tables(len(words), len(contexts), settings.size, parts)
+    ngrams = None
+    if settings.subwords is not None:
+        hashes = ngram_hashes(words, *ngram_range(settings.subwords))
+        if settings.buckets is None:
+            settings = replace(settings, buckets=suitable_buckets(hashes))
+        ngrams = in_buckets(hashes, settings.buckets or 0)
+    tables = Tables(len(words), len(contexts), settings.size, parts, ngrams, settings.buckets or 0)
     tables.initialize(settings.seed)
-    return tables
+    return tables, settings
 
 
 def resume(job: Job, checkpoint: Vectors, name: str) -> None:
@@ -96,5 +110,9 @@ def resume(job: Job, checkpoint: Vectors, name: str) -> None:
     if not same or checkpoint.progress["total"] != job.total:
         raise NeglmError(f"{name} does not belong to this corpus; start again without --resume")
     job.done = checkpoint.progress["done"]
-    job.tables.inputs[np.arange(len(job.words))] = checkpoint.vectors
+    rows, ngrams = checkpoint.vectors, job.tables.ngrams
+    if checkpoint.subwords is not None and ngrams is not None:
+        rows = checkpoint.subwords.words
+        ngrams[np.arange(ngrams.shape[0])] = checkpoint.subwords.ngrams
+    job.tables.inputs[np.arange(len(job.words))] = rows
     job.tables.outputs[np.arange(len(job.contexts))] = checkpoint.context_vectors

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,13 @@ from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.averaging import Averaging
 from neglm_cli.sgns.source import Segment, Source, Windows
+from neglm_cli.sgns.subwords import (
+    allocate_composed,
+    batch_windows,
+    coupling,
+    train_subwords,
+    train_subwords_deterministic,
+)
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.tiles import Embeddings
 from neglm_cli.sgns.training import (
@@ -29,6 +36,7 @@ from neglm_cli.sgns.training import (
     train,
     train_deterministic,
 )
+from neglm_cli.vectors.composition import SubwordInputs
 
 MIN_RATE = 1e-4  # minimum learning rate, as a fraction of the initial one
 QUEUED = 2  # queued segments per thread
@@ -67,6 +75,9 @@ class Trainer:
         noise = probabilities(context_counts, settings.noise_alpha)
         self._noise = alias_table(noise)
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
+        self._batch = 0  # windows, with subwords
+        if tables.ngrams is not None:
+            self._batch = batch_windows(settings, coupling(tables.ngrams.ngrams, source.update_frequencies[0]))
         self._ranks = ranks
         self._averaging = Averaging(ranks, tables, source.update_frequencies) if ranks.size > 1 else None
         self.in_sync = ranks.size == 1  # True while all ranks have the same progress
@@ -159,21 +170,30 @@ class Trainer:
     def _train(self, segment: Segment, epoch: int, rate: np.float32) -> Trained:
         """Train on a segment, on the calling thread or, if deterministic, on all threads of the team."""
         windows, settings = segment.windows(), self._settings
-        inputs, outputs = self._tables.inputs, self._tables.outputs
         drawn = draw_noise(windows.positions, self._noise, stream(settings.seed, NOISE, epoch), settings.k)
         noise = Noise(drawn, settings.k, self._offsets)
         contexts = int(np.diff(windows.starts).max(initial=0))
         if not settings.deterministic:
-            embeddings = Embeddings(inputs.flat, outputs.flat, inputs.row_size)
             tiles, scratch = allocate_tiles(1, settings.k, contexts), allocate_scratch(contexts)
-            return Trained(train(embeddings, windows, noise, rate, tiles, scratch), windows.pairs)
+            return Trained(self._train_part(0, windows, noise, rate, (tiles, scratch)), windows.pairs)
         team = allocate_team(settings.threads, settings.k, contexts)
-        tasks = [
-            self._team.submit(
-                train_deterministic, Embeddings(inputs.parts[thread], outputs.parts[thread], inputs.row_size), windows,
-                noise, rate, team, allocate_scratch(contexts), Worker(thread, settings.threads, team.arrivals),
-            )
-            for thread in range(settings.threads)
-        ]  # fmt: skip
+        tasks = []
+        for thread in range(settings.threads):
+            buffers = team, allocate_scratch(contexts), Worker(thread, settings.threads, team.arrivals)
+            tasks.append(self._team.submit(self._train_part, thread, windows, noise, rate, buffers))
         losses = [task.result() for task in tasks]
         return Trained(losses[0], windows.pairs)  # all threads return the same loss
+
+    def _train_part(
+        self, part: int, windows: Windows, noise: Noise, rate: np.float32, buffers: tuple[Any, ...]
+    ) -> float:
+        """Train a part of the dimensions: all, or those of one thread. buffers: of the kernels. Return the loss."""
+        deterministic, tables = self._settings.deterministic, self._tables
+        inputs, outputs, row_size = tables.inputs.parts[part], tables.outputs.parts[part], tables.inputs.row_size
+        if tables.ngrams is None:
+            embeddings = Embeddings(inputs, outputs, row_size)
+            return float((train_deterministic if deterministic else train)(embeddings, windows, noise, rate, *buffers))
+        rows = SubwordInputs(inputs, tables.ngrams.parts[part], *tables.ngrams.ngrams, row_size)
+        composed = allocate_composed(tables.inputs.shape[0], windows, row_size, self._batch)
+        train_batches = train_subwords_deterministic if deterministic else train_subwords
+        return float(train_batches(rows, outputs, windows, noise, rate, composed, buffers))

@@ -2,6 +2,7 @@
 
 from typing import Any, get_type_hints
 
+from neglm_cli.errors import UsageError
 from neglm_cli.settings import embed, train_lm, vocab
 from neglm_cli.settings.declare import Setting, declared, former_names
 from neglm_cli.settings.progress import Progress
@@ -17,7 +18,21 @@ from neglm_cli.store.rules import (
     Object,
     OrNull,
     Rule,
+    Text,
+    invalid,
 )
+
+
+class NGramRange(Text):
+    """The lengths of n-grams, `3-6`, or an empty text."""
+
+    def check(self, value: Any, where: str) -> None:
+        super().check(value, where)
+        try:
+            if value:
+                embed.ngram_range(value)
+        except UsageError as error:
+            raise invalid(value, where, "a range of lengths from 1 to 99") from error
 
 
 def _rules(settings: type) -> dict[str, Rule]:
@@ -65,5 +80,11 @@ PROGRESS = Object(
     complete=False,
 )
 
-EMBED = Object(_rules(embed.Settings) | {"pairs": Flag()}, complete=False, formerly=former_names(embed.Settings))
+SUBWORDS = NGramRange()
+BUCKETS = Integer(0, embed.MOST_BUCKETS)
+EMBED = Object(
+    _rules(embed.Settings) | {"subwords": SUBWORDS, "pairs": Flag()},
+    complete=False,
+    formerly=former_names(embed.Settings),
+)
 DONE = Object({"done": Integer(), "total": Integer()})

@@ -4,7 +4,7 @@ The reader validates files against these tables, and `neglm-format(5)` is genera
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from string import Formatter
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from neglm_cli.settings.parameters import (
     OPTIMIZERS,
     PARAMETERS,
     Dimension,
+    ParameterSpec,
     layer_shape,
     tables,
 )
@@ -30,6 +31,7 @@ from neglm_cli.store.rules import MAX_INTEGER, Choice, FilePath, Flag, Integer, 
 FORMAT_VERSION = 2  # files of version 1 are read, too: see `version1`
 MAX_HEADER_SIZE = 16 << 20  # bytes: enough for about 100,000 corpus files
 MAX_FLOAT = 3.4028234663852886e38  # float32
+NO_SUBWORDS = ""
 MAX_WEIGHT = 1e15  # of a language model: sums of products over a layer do not overflow
 
 
@@ -41,8 +43,7 @@ class Tensor(NamedTuple):
     shape: tuple[str, ...]  # an expression per dimension, see `Dimension`, with the letters of DIMENSIONS
     meaning: str
     limit: float = MAX_FLOAT  # of absolute values
-    untied: bool = False  # True if a tied model does not have it
-    averaged: bool = False  # True if only trainings have it that average their parameters
+    only_if: tuple[str, ...] = ()  # names of CONDITIONS, all of which must hold for the tensor to exist
 
 
 class Field(NamedTuple):
@@ -81,6 +82,7 @@ DIMENSIONS = {
     "C": "number of contexts",
     "X": "total length of the contexts' words in bytes",
     "D": "number of dimensions of a vector",
+    "G": "number of buckets of n-grams",
     "H": "number of hidden units of a layer",
     "I": "number of inputs of a layer: D for the first one, H for the others",
     "L": "number of layers",
@@ -118,6 +120,18 @@ CORPUS = Field(
     "directory where possible; null for a pipe), `size` in bytes and `fingerprint`; see FINGERPRINT",
 )
 
+CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "untied": lambda fields: not fields.get("tie"),
+    "averaged": lambda fields: bool(fields["progress"].get("averaged")),
+    "subwords": lambda fields: bool(fields["buckets"]),
+}
+
+
+def _untied(spec: ParameterSpec) -> tuple[str, ...]:
+    """Return the condition of a parameter that tied models lack."""
+    return ("untied",) if spec.tied_to else ()
+
+
 WORDS_OF_TEXT = WordList("words", "offsets", "counts", of_text=True)
 WORDS = (
     Tensor("words", "uint8", ("W",), "bytes of all words, concatenated"),
@@ -126,10 +140,7 @@ WORDS = (
 MODEL_TENSORS = (
     *WORDS,
     Tensor("counts", "int64", ("V",), "count of each word, from which noise probabilities follow"),
-    *(
-        Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT, untied=bool(spec.tied_to))
-        for spec in PARAMETERS
-    ),
+    *(Tensor(spec.name, "float32", spec.shape, spec.meaning, MAX_WEIGHT, only_if=_untied(spec)) for spec in PARAMETERS),
 )
 CHECKPOINT_TENSORS = (
     *(
@@ -138,7 +149,7 @@ CHECKPOINT_TENSORS = (
             "float32",
             spec.shape,
             f"optimizer state of `{spec.name}`",
-            untied=bool(spec.tied_to),
+            only_if=_untied(spec),
         )
         for spec in PARAMETERS
     ),
@@ -149,8 +160,7 @@ CHECKPOINT_TENSORS = (
             spec.shape,
             f"average of `{spec.name}`; none if `progress.averaged` is 0",
             MAX_WEIGHT,
-            bool(spec.tied_to),
-            averaged=True,
+            ("averaged", *_untied(spec)),
         )
         for spec in PARAMETERS
     ),
@@ -246,6 +256,20 @@ KINDS = {
             Tensor("context_offsets", "int64", ("C+1",), "like `offsets`, for the contexts"),
             Tensor("context_counts", "int64", ("C",), "like `counts`, for the contexts; noise is drawn by them"),
             Tensor("context_vectors", "float32", ("C", "D"), "the vector of each context"),
+            Tensor(
+                "word_rows",
+                "float32",
+                ("V", "D"),
+                "with subwords: the row of each word; see SUBWORDS",
+                only_if=("subwords",),
+            ),
+            Tensor(
+                "ngram_rows",
+                "float32",
+                ("G", "D"),
+                "with subwords: the row of each bucket of n-grams",
+                only_if=("subwords",),
+            ),
         ),
         (
             Field(
@@ -272,12 +296,26 @@ KINDS = {
                 "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --full-batch; "
                 "both 0 for imported vectors",
             ),
+            Field(
+                "subwords",
+                options.SUBWORDS,
+                "lengths of n-grams in characters, as `3-6`; empty or missing without subwords",
+                NO_SUBWORDS,
+            ),
+            Field("buckets", options.BUCKETS, "number of buckets of n-grams, G; 0 or missing without subwords", 0),
         ),
         (
             WORDS_OF_TEXT._replace(of_text=False),
             WordList("context_words", "context_offsets", "context_counts", of_text=False),
         ),
-        {"size": "D", "k": "k", "noise_alpha": "noise_alpha", "objective": "objective"},
+        {
+            "size": "D",
+            "k": "k",
+            "noise_alpha": "noise_alpha",
+            "objective": "objective",
+            "subwords": "subwords",
+            "buckets": "buckets",
+        },
     ),
     "language model": Kind(
         "a language model, as `neglm train-lm` trains it: a vocabulary with counts, an embedding, LSTM layers with "
@@ -306,9 +344,9 @@ KINDS = {
 
 def tensors_of(kind: Kind, fields: Mapping[str, Any]) -> list[Tensor]:
     """Return all tensors of a file with these fields, with placeholders in names filled in."""
-    found, tied, averaged = [], fields.get("tie", False), fields.get("progress", {}).get("averaged", 0)
+    found, tied = [], fields.get("tie", False)
     for tensor in kind.tensors:
-        if (tensor.untied and tied) or (tensor.averaged and not averaged):
+        if not all(CONDITIONS[name](fields) for name in tensor.only_if):
             continue
         placeholders = [name for _, name, _, _ in Formatter().parse(tensor.name) if name]
         for values in product(*(_values(name, fields) for name in placeholders)):

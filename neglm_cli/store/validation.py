@@ -159,6 +159,10 @@ def _check_encoded(fields: Fields, lengths: Mapping[str, int], tensors: Tensors)
 def _check_vectors(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
     if fields["progress"]["done"] > fields["progress"]["total"]:
         raise SchemaError("`progress.done` is larger than `progress.total`")
+    if fields["buckets"] != lengths.get("G", 0):
+        raise SchemaError(f"`buckets` says {fields['buckets']} and the shape of `ngram_rows` {lengths['G']}")
+    if bool(fields["buckets"]) != bool(fields["subwords"]):
+        raise SchemaError("it has one of `subwords` and `buckets` without the other")
 
 
 def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:

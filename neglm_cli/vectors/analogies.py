@@ -27,11 +27,18 @@ UNNAMED = b"unnamed"  # questions before the first section
 
 def answers(words: CosineIndex, question: Sequence[int], method: Method, top: int) -> list[Neighbor]:
     """Return the best answers to one question (a, b, c)."""
-    a, b, c = words.units(list(question))
+    return answers_to(words, words.units(list(question)), method, top, question)
+
+
+def answers_to(
+    words: CosineIndex, question: np.ndarray, method: Method, top: int, excluded: Sequence[int] = ()
+) -> list[Neighbor]:
+    """Return the best answers to one question. question: unit vectors of a, b and c, float32 (3, D); excluded: ids."""
+    a, b, c = question
     if method == "add":
-        return top_scores(words.cosines(b - a + c), top, question)
+        return top_scores(words.cosines(b - a + c), top, excluded)
     cosines = np.stack([words.cosines(vector) for vector in (a, b, c)])
-    return top_scores(scores(cosines, np.array([[0, 1, 2]]), method)[0], top, question)
+    return top_scores(scores(cosines, np.array([[0, 1, 2]]), method)[0], top, excluded)
 
 
 def scores(cosines: np.ndarray, questions: np.ndarray, method: Method) -> np.ndarray:

@@ -3,6 +3,7 @@
 import gzip
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing, writing_both
 from neglm_cli.text.source import NEGLM_MARK, NEGLM_START
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors import two_files, word2vec
+from neglm_cli.vectors import fasttext, two_files, word2vec
 from neglm_cli.vectors.formats import GZIP_ENDING, WORDS_ENDING, Format, ImportFormat, companion_file, files_of
 from neglm_cli.vectors.reading import InputBuffer, Table, displayed, open_input
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
@@ -21,10 +22,11 @@ FORBIDDEN = {
     Format.BINARY: word2vec.FORBIDDEN,
     Format.NPY: two_files.NPY_FORBIDDEN,
     Format.TSV: two_files.TSV_FORBIDDEN,
+    Format.FASTTEXT: fasttext.FORBIDDEN,
 }
 SUBSTITUTE = b"_"
 COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves 10% and takes six times as long
-FASTTEXT_MAGIC = (793712314).to_bytes(4, "little")
+FASTTEXT_MAGIC = fasttext.MAGIC.to_bytes(4, "little")
 ZIP_MAGIC = b"PK\x03\x04"  # of GloVe downloads, and of .npz
 
 
@@ -76,15 +78,8 @@ def write(
     """Write the one or two files of a format. Return their names. advance: called with the number of rows written."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     if format in (Format.TEXT, Format.BINARY):
-        compressed = path.endswith(GZIP_ENDING)
-        with writing(path, binary=compressed or format is Format.BINARY) as file:
-            write_format = word2vec.write_text if format is Format.TEXT else word2vec.write_binary
-            if compressed:
-                with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, file, mtime=0) as smaller:
-                    write_format(cast(BinaryIO, smaller), words, vectors, advance)
-            else:
-                write_format(file, words, vectors, advance)
-        return [path]
+        write_format = word2vec.write_text if format is Format.TEXT else word2vec.write_binary
+        return _write_one(path, format is Format.BINARY, lambda file: write_format(file, words, vectors, advance))
     _, other = files_of(path, format)
     if os.path.exists(path) and not os.path.isfile(path):
         raise NeglmError(f"cannot write {shown(path)}: this format has two files; name a regular file")
@@ -98,17 +93,75 @@ def write(
     return [path, other]
 
 
+def write_fasttext(
+    vectors: Vectors, path: str, advance: Callable[[int], None] = lambda count: None
+) -> list[str]:  # fmt: skip
+    """Write a fastText model, with subwords if there are any. Return its name. advance: see `write`."""
+    return _write_one(path, True, lambda file: fasttext.write_model(file, vectors, advance))
+
+
+def _write_one(path: str, binary: bool, write_to: Callable[[BinaryIO], None]) -> list[str]:
+    compressed = path.endswith(GZIP_ENDING)
+    with writing(path, binary=compressed or binary) as file:
+        if compressed:
+            with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, file, mtime=0) as smaller:
+                write_to(cast(BinaryIO, smaller))
+        else:
+            write_to(file)
+    return [path]
+
+
+def subset(vectors: Vectors, top: int | None) -> Vectors:
+    """Return the `top` most frequent words, the most frequent first, with their rows; all, unsorted, if None."""
+    if top is None:
+        return vectors
+    words, matrix = most_frequent(vectors.words, vectors.vectors, top)
+    subwords = vectors.subwords
+    if subwords is not None:
+        subwords = replace(subwords, words=most_frequent(vectors.words, subwords.words, top)[1])
+    return replace(vectors, words=words, vectors=matrix, subwords=subwords)
+
+
 def read(
     path: str, format: ImportFormat | None, words: str | None, advance: Callable[[int], None] = lambda count: None
 ) -> tuple[Table, ImportFormat]:
     """Read a file of any format. words: the word list of an .npy file; by default the one next to it."""
     with open_input(path, advance) as source:
         found = format or detect_format(source)
-        if found is ImportFormat.NPY:
-            return two_files.read_npy(source, words or _words_next_to(path)), found
-        if words is not None:
-            raise NeglmError(f"{source.name} has the format `{found}`, which includes its words: leave out --word-list")
-        return (word2vec.read_text if found is ImportFormat.TEXT else word2vec.read_binary)(source), found
+        return _read_table(source, found, words, path), found
+
+
+def _read_table(source: InputBuffer, format: ImportFormat, words: str | None, path: str) -> Table:
+    if format is ImportFormat.NPY:
+        return two_files.read_npy(source, words or _words_next_to(path))
+    if words is not None:
+        raise NeglmError(f"{source.name} has the format `{format}`, which includes its words: leave out --word-list")
+    if format is ImportFormat.FASTTEXT:
+        raise NeglmError(f"{source.name} is a fastText model, which has no context vectors of its own: leave it out")
+    return (word2vec.read_text if format is ImportFormat.TEXT else word2vec.read_binary)(source)
+
+
+def import_vectors(
+    path: str, format: ImportFormat | None, words: str | None, contexts: str | None,
+    advance: Callable[[int], None] = lambda count: None,
+) -> tuple[Vectors, ImportFormat]:  # fmt: skip
+    """Read a file of any format, and one with its contexts, if any."""
+    with open_input(path, advance) as source:
+        found = format or detect_format(source)
+        if found is ImportFormat.FASTTEXT:
+            return _fasttext_model(source, words, contexts), found
+        table = _read_table(source, found, words, path)
+    others = None if contexts is None else read(contexts, format, None, advance)[0]
+    return assemble(table, others), found
+
+
+def _fasttext_model(source: InputBuffer, words: str | None, contexts: str | None) -> Vectors:
+    for given, option in ((words, "--word-list"), (contexts, "--context-file")):
+        if given is not None:
+            raise NeglmError(f"{source.name} is a fastText model, which includes these: leave out {option}")
+    if bytes(source.text[source.begin : source.begin + 4]) != FASTTEXT_MAGIC:
+        raise NeglmError(f"{source.name} is not a fastText model: leave out --format")
+    return fasttext.read_model(source)
 
 
 def detect_format(source: InputBuffer) -> ImportFormat:
@@ -119,14 +172,16 @@ def detect_format(source: InputBuffer) -> ImportFormat:
     if start[NEGLM_START:].startswith(NEGLM_MARK):
         raise NeglmError(f"{source.name} is already a neglm file; `neglm info` shows its contents")
     if start.startswith(FASTTEXT_MAGIC):
-        raise NeglmError(f"{source.name} is a fastText model; import its .vec file instead")
+        return ImportFormat.FASTTEXT
     if start.startswith(ZIP_MAGIC):
         raise NeglmError(f"{source.name} is a zip archive; unpack it first")
     if word2vec.looks_like_text(source):
         return ImportFormat.TEXT
     if word2vec.HEADER.match(source.text, source.begin, source.end):
         return ImportFormat.BINARY
-    raise NeglmError(f"{source.name} has an unknown format; supported are word2vec text, word2vec binary and .npy")
+    raise NeglmError(
+        f"{source.name} has an unknown format; supported are word2vec text, word2vec binary, fastText models and .npy"
+    )
 
 
 def assemble(words: Table, contexts: Table | None) -> Vectors:

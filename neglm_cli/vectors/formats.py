@@ -15,6 +15,7 @@ class Format(StrEnum):
     BINARY = "binary"
     NPY = "npy"
     TSV = "tsv"
+    FASTTEXT = "fasttext"
 
 
 class ImportFormat(StrEnum):
@@ -23,10 +24,11 @@ class ImportFormat(StrEnum):
     TEXT = "text"
     BINARY = "binary"
     NPY = "npy"
+    FASTTEXT = "fasttext"
 
 
 ENDINGS = {".txt": Format.TEXT, ".vec": Format.TEXT, ".bin": Format.BINARY, ".npy": Format.NPY, ".tsv": Format.TSV}
-OF_ONE_FILE = (Format.TEXT, Format.BINARY)  # can be compressed, and written to a pipe
+OF_ONE_FILE = (Format.TEXT, Format.BINARY, Format.FASTTEXT)  # can be compressed, and written to a pipe
 
 
 def format_of(path: str) -> Format | None:

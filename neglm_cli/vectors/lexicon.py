@@ -53,6 +53,10 @@ class Lexicon:
     def _indices(self, words: list[bytes]) -> np.ndarray:
         return self._index_of[self.words.ids(WordIndex.of(words))]
 
+    def word(self, index: int) -> bytes:
+        """Return the word with an index in `ids`."""
+        return self.words[int(self.ids[index])]
+
     def missed_by_case(self, rows: list[tuple[bytes, ...]]) -> int:
         """Return the number of rows whose unknown words would all be known if case were folded."""
         if self.fold_case:

@@ -62,17 +62,6 @@ def top_scores(scores: np.ndarray, top: int, excluded: Sequence[int] = ()) -> li
     return [Neighbor(int(i), float(scores[i])) for i in found]
 
 
-def query_vector(words: CosineIndex, ids: Sequence[int]) -> np.ndarray:
-    """Return the sum of the words' unit vectors, float32 (D,)."""
-    return words.units(list(ids)).sum(axis=0)
-
-
-def nearest(words: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """Return the words with the highest cosines, excluding the query."""
-    return top_scores(words.cosines(query_vector(words, query)), top, query)
-
-
-def nearest_contexts(words: CosineIndex, contexts: CosineIndex, query: Sequence[int], top: int) -> list[Neighbor]:
-    """Return the contexts with the highest cosines. None is excluded: a context is not the word with the same
-    spelling."""
-    return top_scores(contexts.cosines(query_vector(words, query)), top)
+def nearest(words: CosineIndex, query: np.ndarray, top: int, excluded: Sequence[int] = ()) -> list[Neighbor]:
+    """Return the words with the highest cosines to the sum of unit vectors. query: float32 (·, D); excluded: ids."""
+    return top_scores(words.cosines(query.sum(axis=0)), top, excluded)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.vectors.lexicon import Lexicon, all_known, numbered_lines
+from neglm_cli.vectors.lexicon import UNKNOWN, Lexicon, all_known, lower, numbered_lines
+from neglm_cli.vectors.lookup import Lookup, units
 from neglm_cli.vectors.neighbors import CosineIndex
 
 COMMENT = b"#"
@@ -34,6 +35,7 @@ class Correlations:
     pearson: float | None
     spearman_all: float | None
     pearson_all: float | None
+    composed_words: int = 0  # distinct words that are not in the vocabulary, but have vectors
 
 
 def read_pairs(path: str) -> RatedPairs:
@@ -60,12 +62,29 @@ def read_pairs(path: str) -> RatedPairs:
     return RatedPairs(words, np.array(scores))
 
 
-def correlations(pairs: RatedPairs, lexicon: Lexicon, words: CosineIndex) -> Correlations:
+def correlations(pairs: RatedPairs, lexicon: Lexicon, words: CosineIndex, lookup: Lookup | None = None) -> Correlations:
+    """Compare with human ratings. lookup: composes the vectors of words that are not in the vocabulary."""
     indices = lexicon.indices(pairs.words)
     used = all_known(indices)
     cosines = np.zeros(len(pairs), np.float32)
     first, second = (words.units(lexicon.ids[column]) for column in indices[used].T)
     cosines[used] = np.einsum("pd,pd->p", first, second)
+    composed: set[bytes] = set()
+    if lookup is not None and lookup.subwords is not None:
+        for row in np.flatnonzero(~used).tolist():
+            spelled = [lower(word) if lexicon.fold_case else word for word in pairs.words[row]]
+            unknown = [word for word, index in zip(spelled, indices[row], strict=True) if index == UNKNOWN]
+            found = lookup.find(
+                [
+                    word if word in unknown else lexicon.word(index)
+                    for word, index in zip(spelled, indices[row], strict=True)
+                ]
+            )
+            if isinstance(found, bytes) or any(lexicon.words.id(word) >= 0 for word in unknown):
+                continue  # too short for n-grams, or excluded by --max-vocab
+            one, other = units(found)
+            cosines[row], used[row] = one @ other, True
+            composed |= set(unknown)
     return Correlations(
         pairs=len(pairs),
         used=int(used.sum()),
@@ -73,6 +92,7 @@ def correlations(pairs: RatedPairs, lexicon: Lexicon, words: CosineIndex) -> Cor
         pearson=pearson(cosines[used], pairs.scores[used]),
         spearman_all=spearman(cosines, pairs.scores),
         pearson_all=pearson(cosines, pairs.scores),
+        composed_words=len(composed),
     )
 
 

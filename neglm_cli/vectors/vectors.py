@@ -8,8 +8,10 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 from neglm_cli.store import container
 from neglm_cli.store.container import Matrix
+from neglm_cli.store.schema import NO_SUBWORDS
 from neglm_cli.text.provenance import path_from, path_relative_to
 from neglm_cli.text.word_index import WordIndex
+from neglm_cli.vectors.subwords import SubwordRows, Subwords
 
 KIND = "vectors"
 UNKNOWN_OBJECTIVE = "unknown"
@@ -44,6 +46,7 @@ class Vectors:
     arguments: dict[str, Any] = field(default_factory=dict)  # all options of the training
     files: list[dict[str, Any]] = field(default_factory=list)  # the corpus; paths from the current directory
     progress: dict[str, Any] = field(default_factory=lambda: {"done": 0, "total": 0})
+    subwords: Subwords | None = None
 
     @property
     def size(self) -> int:
@@ -55,7 +58,15 @@ class Vectors:
         training = Training(
             self.objective, self.k, self.noise_alpha, self.arguments, self.files, self.progress
         )  # fmt: skip
-        return write_vectors(path, self.words, self.vectors, self.contexts, self.context_vectors, training)
+        return write_vectors(
+            path,
+            self.words,
+            self.vectors,
+            self.contexts,
+            self.context_vectors,
+            training,
+            self.subwords.rows if self.subwords else None,
+        )
 
     @classmethod
     def load(cls, path: str) -> "Vectors":
@@ -70,6 +81,7 @@ class Vectors:
         return cls(
             words, tensors["vectors"], contexts, tensors["context_vectors"],
             fields["objective"], fields["k"], fields["noise_alpha"], fields["arguments"], files, fields["progress"],
+            Subwords.from_stored(stored) if fields["buckets"] else None,
         )  # fmt: skip
 
 
@@ -80,6 +92,7 @@ def write_vectors(
     contexts: WordIndex,
     context_vectors: np.ndarray | Matrix,
     training: Training,
+    subwords: SubwordRows | None = None,
 ) -> str:
     """Write a file of vectors. Return its checksum."""
     fields = {
@@ -89,6 +102,8 @@ def write_vectors(
         "k": training.k,
         "noise_alpha": training.noise_alpha,
         "progress": training.progress,
+        "subwords": NO_SUBWORDS if subwords is None else subwords.lengths,
+        "buckets": 0 if subwords is None else subwords.ngrams.shape[0],
     }
     tensors = {
         "words": words.words,
@@ -100,6 +115,8 @@ def write_vectors(
         "context_counts": contexts.counts,
         "context_vectors": context_vectors,
     }
+    if subwords is not None:
+        tensors |= {"word_rows": subwords.words, "ngram_rows": subwords.ngrams}
     return container.write(path, KIND, fields, tensors)
 
 

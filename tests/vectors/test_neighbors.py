@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.vectors.neighbors import CosineIndex, nearest, nearest_contexts, top_scores
+from neglm_cli.vectors.neighbors import CosineIndex, nearest, top_scores
 
 small = st.integers(-3, 3).map(float)  # so that ties, zeros and opposite vectors are common
 matrices = st.tuples(st.integers(1, 12), st.integers(1, 5)).flatmap(
@@ -28,7 +28,8 @@ def brute_force(matrix: np.ndarray, query: list[int], top: int) -> list[tuple[in
 def test_neighbors_match_brute_force(matrix: np.ndarray, data: st.DataObject) -> None:
     query = data.draw(st.lists(st.integers(0, len(matrix) - 1), min_size=1, max_size=3))
     top = data.draw(st.integers(1, 15))
-    found = nearest(CosineIndex.of(matrix, "file"), query, top)
+    words = CosineIndex.of(matrix, "file")
+    found = nearest(words, words.units(query), top, query)
     expected = brute_force(matrix, query, top)
     # If two cosines differ by no more than rounding, the order is that of float32.
     np.testing.assert_allclose([score for _, score in found], [cosine for _, cosine in expected], atol=2e-6)
@@ -41,11 +42,11 @@ def test_neighbors_match_brute_force(matrix: np.ndarray, data: st.DataObject) ->
 def test_by_hand() -> None:
     matrix = np.array([[2, 0], [3, 4], [0, 5], [-1, 0], [0, 0]], np.float32)
     words = CosineIndex.of(matrix, "file")
-    found = nearest(words, [0], 10)
+    found = nearest(words, words.units([0]), 10, [0])
     assert [id_ for id_, _ in found] == [1, 2, 4, 3]
     assert [score for _, score in found] == pytest.approx([0.6, 0, 0, -1])
     # (1, 0) + (0, 1), of length √2: the vectors' own lengths, 2 and 5, have no effect
-    ((id_, score),) = nearest(words, [0, 2], 1)
+    ((id_, score),) = nearest(words, words.units([0, 2]), 1, [0, 2])
     assert id_ == 1
     assert score == pytest.approx(1.4 / 2**0.5)
 
@@ -55,7 +56,8 @@ def test_equal_vectors_are_in_order_of_ids() -> None:
     matrix = random.standard_normal((3000, 37)).astype(np.float32)
     twins = sorted(random.choice(np.arange(1, 3000), 50, replace=False).tolist())
     matrix[twins] = matrix[0]
-    found = nearest(CosineIndex.of(matrix, "file"), [0], 20)
+    words = CosineIndex.of(matrix, "file")
+    found = nearest(words, words.units([0]), 20, [0])
     assert [id_ for id_, _ in found] == twins[:20]
     assert len({score for _, score in found}) == 1
 
@@ -70,7 +72,7 @@ def test_top_scores_are_sorted(values: list[float], top: int, data: st.DataObjec
 def test_no_context_is_excluded() -> None:
     words = CosineIndex.of(np.array([[1, 0], [0, 1]], np.float32), "file")
     contexts = CosineIndex.of(np.array([[0, 2], [4, 3], [1, 0]], np.float32), "file")
-    found = nearest_contexts(words, contexts, [0], 2)
+    found = nearest(contexts, words.units([0]), 2)
     assert [id_ for id_, _ in found] == [2, 1]
     assert [score for _, score in found] == pytest.approx([1, 0.8])
 
