@@ -39,8 +39,14 @@ MADE = (
     "export -o given.npy",
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
+    f"train-lm other.txt --output model3.safetensors --no-cache {SMALL}",
 )
-COPIED = {"vectors2.safetensors": "old", "vectors3": "old", "imported.safetensors": "old"}
+COPIED = {
+    "adapted.safetensors": "model2.safetensors",
+    "vectors2.safetensors": "old",
+    "vectors3": "old",
+    "imported.safetensors": "old",
+}
 
 
 class Case(NamedTuple):
@@ -60,6 +66,10 @@ CASES = {
     "embed without a cache": Case(f"embed corpus.gz {TINY} --no-cache -o vectors3", ("vectors3",)),
     "train-lm": Case(f"train-lm --output model2.safetensors {SMALL}", ("model2.safetensors",)),
     "resume": Case("train-lm --resume --output model2.safetensors --log log", ("model2.safetensors",)),
+    "eval adapting": Case(
+        "eval model3.safetensors --test corpus.txt --adapt 0.1 --threads 1 --save-adapted adapted.safetensors",
+        ("adapted.safetensors",),
+    ),
     "export": Case("export -o words.vec", ("words.vec",)),
     "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
