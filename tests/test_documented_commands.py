@@ -53,7 +53,7 @@ PAIRS = "king\tqueen\t7\nking\tgreece\t2\nman\twoman\t9\nnew\tyork\t4\nstock\tma
 TYPED = b"man king woman\n"  # input of commands that read from the terminal
 
 TEXTS = {"corpus.txt": LINES * 5, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
-TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
+TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.valid.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
 TEXTS |= dict.fromkeys(("sentences.txt", "lines.txt"), LINES)
 TEXTS |= dict.fromkeys(("ws353.tsv", "simlex999.tsv", "sets/one.tsv", "sets/two.tsv"), SCORES)
 TEXTS |= {"questions-words.txt": QUESTIONS, "questions.txt": "man king woman\nathens greece baghdad\n"}

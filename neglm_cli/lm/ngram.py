@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.errors import NeglmError, shown, visible
-from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
+from neglm_cli.text.tokens import END_OF_LINE
 from neglm_cli.text.word_index import WordIndex
 
 INSTALL = "pip install 'neglm[kenlm]'"
 LN_10 = math.log(10)
-BOUNDARIES = (b"<s>", b"</s>")  # of sentences; as words of a text they are unknown
+START, END, UNKNOWN = "<s>", "</s>", "<unk>"  # of n-gram models; as words of a text, the first two are unknown
 
 
 class NgramModel:
@@ -28,10 +28,10 @@ class NgramModel:
         self._model, self._kenlm = _load(path)
         self._end = words.id(END_OF_LINE)
         self.order = int(self._model.order)
-        known = [i == self._end or _knows(self._model, word) for i, word in enumerate(words)]
-        self._words = [word if knows else UNKNOWN for word, knows in zip(words, known, strict=True)]
-        self._words[self._end] = b"</s>"
-        self.sharing_unknown = known.count(False)  # words of the vocabulary, <unk> among them
+        known = np.array([i == self._end or _knows(self._model, word) for i, word in enumerate(words)])
+        self._words = [word.decode() if knows else UNKNOWN for word, knows in zip(words, known, strict=True)]
+        self._words[self._end] = END
+        self.sharing_unknown = int((~known).sum())  # words of the vocabulary, <unk> among them
         self._log10_share = np.where(known, 0.0, -math.log10(max(self.sharing_unknown, 1)))
         self.reset()
 
@@ -55,7 +55,10 @@ class NgramModel:
 
 
 def _knows(model: Any, word: bytes) -> bool:
-    return word not in BOUNDARIES and word in model
+    try:
+        return word.decode() not in (START, END) and word in model
+    except UnicodeDecodeError:  # kenlm takes UTF-8
+        return False
 
 
 def _load(path: str) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from neglm_cli.lm.mixture import fit_weights, log_mixture
 
 RATES = (0.01, 0.03, 0.1, 0.3)
 DECAYS = (0.0, 0.001, 0.003, 0.01)
-THETAS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+THETAS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ COMMANDS = (  # in this order: later ones read what earlier ones wrote
     "eval --test corpus.txt",
     "eval --test corpus.txt pairs.tsv",
     "eval --test corpus.txt --per-line",
+    "eval --test corpus.txt --adapt 0.1 --cache 20",
     "eval --similarity similar.tsv --analogy questions.txt",
     "score corpus.txt --per-word",
     "score corpus.txt --base e",

@@ -40,12 +40,14 @@ MADE = (
     "export -o given.npy",
     "plot old -o map.svg",
     f"train-lm other.txt --output model2.safetensors --no-cache {SMALL}",
+    f"train-lm other.txt --output model4.safetensors --no-cache {SMALL}",
     "filter -m model2.safetensors corpus.txt -o kept.txt",
     "export model2.safetensors --pytorch pt2",
 )
 COPIED = dict.fromkeys(("vectors2.safetensors", "vectors3", "imported.safetensors", "model3.safetensors"), "old")
 COPIED |= dict.fromkeys((f"pt/{name}" for name in pytorch.FILES), "old")
 COPIED |= dict.fromkeys((f"hub/{name}" for name in hub.FILES["vectors"]), "old")
+COPIED |= {"adapted.safetensors": "model2.safetensors"}
 
 
 class Case(NamedTuple):
@@ -65,6 +67,10 @@ CASES = {
     "embed without a cache": Case(f"embed corpus.gz {TINY} --no-cache -o vectors3", ("vectors3",)),
     "train-lm": Case(f"train-lm --output model2.safetensors {SMALL}", ("model2.safetensors",)),
     "resume": Case("train-lm --resume --output model2.safetensors --log log", ("model2.safetensors",)),
+    "eval adapting": Case(
+        "eval model4.safetensors --test corpus.txt --adapt 0.1 --threads 1 --save-adapted adapted.safetensors",
+        ("adapted.safetensors",),
+    ),
     "export": Case("export -o words.vec", ("words.vec",)),
     "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
