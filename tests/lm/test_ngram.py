@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.lm.lines import LineScorer
+from neglm_cli.lm.lines import Lines, LineScorer
 from neglm_cli.lm.mixed_lines import InterpolatedLines
 from neglm_cli.lm.ngram import NgramModel
 from neglm_cli.text.word_index import WordIndex
@@ -99,7 +99,8 @@ def test_independent_lines(arpa: str) -> None:
     for line, scores in zip(lines, plain.score(lines), strict=True):
         probabilities = np.exp(NgramModel(arpa, WordIndex.of(WORDS)).score(np.append(line, END_OF_LINE)))
         expected.append(np.log(0.6 * np.exp(scores) + 0.4 * probabilities))
-    for found, wanted in zip(mixed.score(lines), expected, strict=True):
+    joined = Lines.of(lines, END_OF_LINE)
+    for found, wanted in zip(joined.split(mixed.score_lines(joined)), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     np.testing.assert_allclose(mixed.score_list(lines), [scores.sum() for scores in expected], rtol=1e-6)
     on_cpu.close()
