@@ -85,11 +85,20 @@ class TextState:
 
     def top(self, n: int = 10) -> list[tuple[str, float]]:
         """Return the n most likely next words, each with its natural log-probability."""
-        logits = self._decoder.scorer.logits(self._y)[0]
+        logits = self._logits()
+        self._log_z = _log_sum_exp(logits)
         best = np.argpartition(-logits, min(n, len(logits)) - 1)[:n] if n > 0 else np.zeros(0, np.int64)
         best = best[np.lexsort((best, -logits[best]))]  # ties by id
         return [(self._decoder.word(int(id_)), float(logits[id_] - self._log_z)) for id_ in best]
 
+    def _logits(self) -> np.ndarray:
+        return np.asarray(self._decoder.scorer.logits(self._y)[0])
+
     @cached_property
     def _log_z(self) -> float:
-        return float(self._decoder.scorer.log_z(self._y)[0])
+        return _log_sum_exp(self._logits())  # `Scorer.log_z` is for many rows
+
+
+def _log_sum_exp(logits: np.ndarray) -> float:
+    top = logits.max()
+    return float(top + np.log(np.exp(logits - top).sum(dtype=np.float64)))

@@ -12,7 +12,7 @@ import numpy as np
 from neglm_cli.lm.device import Scorer, State
 from neglm_cli.lm.lines import Lines
 
-LOGITS = 1 << 19  # logits in memory, which stay in the cache
+LOGITS = 1 << 21  # logits in memory: enough rows at a time for efficient products
 
 
 class Measures(NamedTuple):
@@ -57,14 +57,26 @@ class SurprisalMeter:
     ) -> State:
         """Measure some rows of tokens, longest first. Return the states of the rows that end last."""
         words = np.full(len(starts), self._end)
+        outputs: list[tuple[np.ndarray, np.ndarray]] = []  # positions of tokens, and the y that predict them
         for step in range(sizes[0]):
             active = int(np.searchsorted(-sizes, -step, side="left"))  # rows with more than `step` tokens
             state, y = self._scorer.step(state and state.select(slice(active)), words[:active])
             at = starts[:active] + step
             words = tokens[at]
-            found.surprisal[at], found.entropy[at] = surprisal_and_entropy(self._scorer.logits(y), words)
+            if sum(len(each) for each, _ in outputs) + active > self._rows:
+                self._measure_outputs(tokens, outputs, found)
+                outputs = []
+            outputs.append((at, y))
+        self._measure_outputs(tokens, outputs, found)
         assert state is not None
         return state
+
+    def _measure_outputs(
+        self, tokens: np.ndarray, outputs: list[tuple[np.ndarray, np.ndarray]], found: Measures
+    ) -> None:
+        """Measure the tokens of several steps, because logits of a few rows would take as long as those of many."""
+        at, y = (np.concatenate(arrays) for arrays in zip(*outputs, strict=True))
+        found.surprisal[at], found.entropy[at] = surprisal_and_entropy(self._scorer.logits(y), tokens[at])
 
 
 def surprisal_and_entropy(logits: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

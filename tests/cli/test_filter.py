@@ -98,8 +98,8 @@ def test_unnormalized_and_tokenized(neglm: Neglm) -> None:
     (exact,) = rows(neglm("filter", "--tokenize", stdin=text).stdout)
     (logits,) = rows(neglm("filter", "--tokenize", "--unnormalized", stdin=text).stdout)
     (score,) = rows(neglm("score", "--tokenize", "--unnormalized", stdin=text).stdout)
-    assert exact[1] == logits[1] == "4"
-    assert float(logits[0]) == pytest.approx(10 ** (-float(score[0]) / 5), rel=1e-4)
+    assert exact[1] == logits[1] == "6"
+    assert float(logits[0]) == pytest.approx(10 ** (-float(score[0]) / 7), rel=1e-4)
     assert logits[3] == "w1, w2?"
 
 
@@ -138,8 +138,10 @@ def test_odd_records(neglm: Neglm) -> None:
 @pytest.mark.usefixtures("model")
 def test_options_that_do_not_fit(neglm: Neglm) -> None:
     Path("lines").write_text("w1\n")
-    assert "--keep 5 is not a range" in sentence(neglm("filter", "lines", "--keep", "5", code=2).stderr)
-    assert "--resume is for runs with an --output file" in sentence(neglm("filter", "lines", "--resume", code=2).stderr)
+    assert "--keep 5 is not a range" in sentence(neglm("filter", "-q", "lines", "--keep", "5", code=2).stderr)
+    assert "--resume is for runs with an --output file" in sentence(
+        neglm("filter", "-q", "lines", "--resume", code=2).stderr
+    )
     assert "one of the inputs" in sentence(
         neglm("filter", "-m", "model.safetensors", "lines", "-o", "lines", code=2).stderr
     )
