@@ -94,11 +94,13 @@ def test_the_saved_model_is_the_end_state(neglm: Neglm) -> None:
         found = neglm("eval", "new.safetensors", "--test", "test.txt", "--threads", "1", "--json").stdout
         assert only_text(found)["perplexity"] < 0.75 * plain
     assert Path("model.safetensors").read_bytes() == before
-    Path("twice.txt").write_bytes(Path("test.txt").read_bytes() * 2)  # 420 words each: whole segments
-    twice = neglm("score", "--adapt", "0.3", "--adapt-decay", "0", "twice.txt", "--threads", "1").stdout.splitlines()
-    neglm("score", "--adapt", "0.3", "--adapt-decay", "0", "--save-adapted", "half", "test.txt", "--threads", "1")
-    first = neglm("score", "half", "test.txt", "--threads", "1").stdout.splitlines()[0]
-    assert float(first.split(b"\t")[0]) == pytest.approx(float(twice[60].split(b"\t")[0]), abs=1e-4)
+    Path("twice.txt").write_bytes(Path("test.txt").read_bytes() * 2)  # 420 tokens each: whole segments
+    options = ["--adapt", "0.3", "--threads", "1", "--per-word"]
+    twice = neglm("score", "twice.txt", *options).stdout.splitlines()
+    neglm("score", "test.txt", *options, "--save-adapted", "half")
+    after = neglm("score", "half", "test.txt", "--threads", "1", "--per-word").stdout.splitlines()
+    for word, other in zip(after[:5], twice[480:485], strict=True):  # 8 lines of output for each; within a segment
+        assert float(word.split(b"\t")[2]) == pytest.approx(float(other.split(b"\t")[2]), abs=1e-4)
 
 
 def test_tuning_is_printed_and_used(neglm: Neglm) -> None:
@@ -186,7 +188,7 @@ def test_interpolation(neglm: Neglm) -> None:
     by_line = scores(neglm, "--carry", "--interpolate", "lm.arpa", "--interpolate-weight", "0.25")
     assert sum(by_line) == pytest.approx(alone["log10_probability"], rel=1e-4)
     tuned = evaluated(neglm, "--interpolate", "lm.arpa", "--tune", "test.txt")
-    assert float(tuned["perplexity"]) < min(perplexity(neglm), found["ngram_perplexity"])  # type: ignore[arg-type]
+    assert float(tuned["perplexity"]) <= min(perplexity(neglm), found["ngram_perplexity"]) + 1e-5  # type: ignore[arg-type]
     Path("list").write_bytes(b"x\tw1 w2\nx\tw5 w5\n")
     best = neglm("score", "model.safetensors", "list", "--nbest", "tab", "--interpolate", "lm.arpa").stdout
     assert best.count(b"\n") == 2

@@ -128,7 +128,7 @@ def flush_decay(moments, last_update_step, rows, step, decay):
     for row in rows:
         last = last_update_step[row]
         skipped = step - 1 - last
-        if last == 0 or skipped == 0:  # never updated yet: p is its anchor
+        if last == 0 or skipped == 0 or decay == 0:  # never updated yet: p is its anchor
             continue
         kept = kept_distance(decay, skipped)
         for j in range(p.shape[1]):

@@ -212,7 +212,7 @@ def flush_decay(
         row = rows[slot]
         last = np.int64(last_update_step[row])
         skipped = step - 1 - last
-        if last > 0 and skipped > 0:
+        if last > 0 and skipped > 0 and decay > 0:
             kept = kept_distance(decay, skipped)
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
                 at = np.int64(row) * width + column
