@@ -20,6 +20,18 @@ LAYOUT = (
     ),
 )
 
+SUBWORDS = (
+    "With `subwords`, the vector of a word is the mean of its row in `word_rows` and the rows in `ngram_rows` of the "
+    "buckets of its n-grams. The vector of any other word is the mean of the rows of its n-grams; a word without "
+    "n-grams has none. `vectors` has the vectors of the vocabulary, so that a reader may ignore the other two tensors.",
+    "N-grams are those of fastText. A word is put between `<` and `>`. Its n-grams are all runs of as many characters "
+    "as `subwords` says, except `<` and `>` alone; an n-gram that occurs twice counts twice. A character is a byte and "
+    "all bytes from 128 to 191 after it, which is a code point if the word is UTF-8. The word `</s>` has no n-grams.",
+    "The bucket of an n-gram is its hash modulo `buckets`. The hash starts as 2166136261. For each byte, to "
+    "which 4294967040 is added if it is 128 or more, it becomes (hash xor byte) times 16777619, modulo 2 to the power "
+    "of 32.",
+)
+
 CHECKS = (
     "neglm verifies each file that it opens. The checksum must match. The tensors must be exactly those of the kind, "
     "with the types and shapes given here. The metadata given here must be present, valid and consistent; other "
@@ -88,6 +100,7 @@ def format_page(*others: str) -> str:
     lines += paragraph("Lengths of dimensions:")
     for letter, meaning in schema.DIMENSIONS.items():
         lines += tagged(bold(letter), _sentence(meaning))
+    lines += section("SUBWORDS", *SUBWORDS)
     lines += section("CHECKS", *CHECKS)
     lines += [*section("VERSION 1", OLD_VERSION), *verbatim(*_version1_names())]
     lines += model_sections()

@@ -145,6 +145,8 @@ def _resumed_settings(checkpoint: Vectors, given: dict[str, Any]) -> Settings:
     stored = {name: value for name, value in checkpoint.arguments.items() if name != "pairs"} | {
         name: getattr(checkpoint, name) for name in ("size", "k", "noise_alpha", "objective")
     }
+    if checkpoint.subwords is not None:
+        stored |= {"subwords": checkpoint.subwords.lengths, "buckets": len(checkpoint.subwords.ngrams)}
     settings = Settings(**stored)
     refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:

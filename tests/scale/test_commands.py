@@ -202,10 +202,12 @@ def _figures(found: Any) -> list[float]:
             if isinstance(value, float | int) and "second" not in name]  # fmt: skip
 
 
-def test_embed_averages(text: Path) -> None:
+@pytest.mark.parametrize("subwords", [(), ("--subwords", "2-3")])
+def test_embed_averages(text: Path, subwords: tuple[str, ...]) -> None:
     """All ranks end with the same vectors, about as good as those of a single one."""
     here = text.parent
     options = ("embed", "text.txt", "--size", "16", "--min-count", "1", "--epochs", "5", "--threads", "1", "--json")
+    options += subwords
     losses = {}
     for processes in (1, 2):
         said = neglm(processes, *options, "-o", f"{processes}.st", cwd=here)

@@ -46,6 +46,9 @@ def write_samples(directory: Path) -> dict[str, bytes]:
     )
     embedding.save(str(path))
     keep("vectors")
+    given = EmbedSettings(size=6, k=3, min_count=2, epochs=1, subwords="2-3", buckets=20)
+    text_job(words, corpus, vocabulary.files, given, None, print).save(str(path))
+    keep("vectors with subwords")
     for optimizer, loss in (("adam", "neglm"), ("adagrad", "nce")):
         settings = LanguageModelSettings(**SETTINGS, optimizer=optimizer, loss=loss, lr=0.01)
         encoded = open_encoded(corpus, vocabulary, 1, None, print)

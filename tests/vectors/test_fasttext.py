@@ -133,7 +133,7 @@ def trained(quantize: dict[str, Any] | None = None, supervised: bool = False, **
         {"model": "skipgram", "minn": 0, "maxn": 0},
         {"model": "skipgram", "minn": 0, "maxn": 3},
         {"supervised": True},
-        {"supervised": True, "minn": 2, "maxn": 4, "wordNgrams": 2},
+        {"supervised": True, "minn": 2, "maxn": 4, "wordNgrams": 2, "bucket": 5000},
     ],
 )
 def test_we_read_models_of_fasttext(workplace: Path, settings: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def test_we_read_models_of_fasttext(workplace: Path, settings: dict[str, Any]) -
 
 @pytest.mark.parametrize("qnorm", [False, True])
 def test_we_read_quantized_models(workplace: Path, qnorm: bool) -> None:
-    theirs = trained({"qnorm": qnorm, "dsub": 4}, supervised=True, minn=2, maxn=4)
+    theirs = trained({"qnorm": qnorm, "dsub": 4}, supervised=True, minn=2, maxn=4, bucket=5000)
     ours = read_back("model.bin")
     for word, vector in zip(theirs.words, ours.vectors, strict=True):
         np.testing.assert_allclose(vector, theirs.get_word_vector(word), rtol=1e-6, atol=1e-6)
