@@ -30,9 +30,10 @@ def read(path: str) -> Network:
     if not os.path.isdir(path):
         raise NeglmError(f"{shown(path)} is not a folder: name one with {WEIGHTS} and {WORDS}")
     name = shown(os.path.join(path, WEIGHTS))
-    tensors = read_state_dict(os.path.join(path, WEIGHTS))
+    every = read_state_dict(os.path.join(path, WEIGHTS))
+    tensors = {key: tensor for key, tensor in every.items() if tensor.dtype == np.float32}
     for key, tensor in tensors.items():
-        if tensor.dtype == np.float32 and not (np.abs(tensor) <= MAX_WEIGHT).all():
+        if not (np.abs(tensor) <= MAX_WEIGHT).all():
             raise NeglmError(f"{name}: tensor {quoted(key)} contains NaN, infinite or too large values")
     layers = _layers(tensors, name)
     inputs, hidden = layers[0].w_ih.shape[0], layers[0].w_hh.shape[0]
@@ -75,13 +76,17 @@ def _layers(tensors: Mapping[str, np.ndarray], name: str) -> list[Layer]:
         if missing := [key for key in keys[:2] if key not in tensors]:
             raise NeglmError(f"{name} has no tensor {quoted(missing[0])}")
         w_ih, w_hh = (tensors[key] for key in keys[:2])
-        hidden = len(w_ih) // 4
-        inputs = layers[0].w_hh.shape[0] if layers else w_ih.shape[-1]
-        if w_ih.shape != (4 * hidden, inputs) or w_hh.shape != (4 * hidden, hidden) or not hidden:
+        if layers:
+            inputs = hidden = layers[0].w_hh.shape[0]
+        else:
+            inputs, hidden = (array.shape[-1] if array.ndim else 0 for array in (w_ih, w_hh))
+        if w_ih.shape != (4 * hidden, inputs) or w_hh.shape != (4 * hidden, hidden) or not hidden * inputs:
             raise NeglmError(f"{name}: {keys[0]} and {keys[1]} do not have the shapes of nn.LSTM's layer {number}")
-        bias = sum((tensors[key] for key in keys[2:] if key in tensors), np.zeros(4 * hidden, np.float32))
-        if np.shape(bias) != (4 * hidden,):
-            raise NeglmError(f"{name}: the biases of layer {number} do not have {4 * hidden:,} values")
+        bias = np.zeros(4 * hidden, np.float32)
+        for key in keys[2:]:
+            if key in tensors:
+                _check_shape(tensors, key, bias.shape, name)
+                bias = bias + tensors[key]
         layers.append(Layer(np.ascontiguousarray(w_ih.T), np.ascontiguousarray(w_hh.T), bias))
     return layers
 

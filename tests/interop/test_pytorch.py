@@ -167,6 +167,9 @@ def test_what_cannot_be_imported(neglm: Neglm) -> None:
     assert "has the type F16; convert it to F32" in problem(output__bias=tensors["output.bias"].astype(np.float16))
     assert "tensor `output.bias` contains NaN" in problem(output__bias=np.full(179, np.nan, np.float32))
     assert "do not have the shapes of nn.LSTM" in problem(lstm__weight_hh_l0=np.zeros((36, 8), np.float32))
+    assert "need 36" in problem(lstm__bias_ih_l0=np.zeros(8, np.float32))
+    assert "has no embedding" in problem(embedding__weight=np.zeros((179, 12), np.int64))
+    assert "do not have the shapes of nn.LSTM" in problem(lstm__weight_ih_l0=np.zeros((), np.float32))
     for damaged in (b"", b"nothing", Path("good/model.safetensors").read_bytes()[:-1]):
         Path("lm/model.safetensors").write_bytes(damaged)
         assert "lm/model.safetensors is" in refused(neglm, "import", "--pytorch", "lm")
