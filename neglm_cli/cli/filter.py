@@ -182,9 +182,9 @@ def _run(
 
 def _as_text(summary: dict[str, Any]) -> str:
     name = "the records" if summary["output"] in STANDARD_OUTPUT else shown(summary["output"])
-    share = summary["kept"] / max(summary["records"], 1)
+    share = summary["kept_records"] / max(summary["records"], 1)
     rows = [
-        ("kept", f"{summary['kept']:,} of {count_of(summary['records'], 'record')} ({share:.1%})"),
+        ("kept", f"{summary['kept_records']:,} of {count_of(summary['records'], 'record')} ({share:.1%})"),
         ("tokens", f"{summary['tokens']:,}, {summary['oov']:,} of them OOV"),
         ("speed", f"{summary['words_per_second']:,} words/s, with ends of line"),
     ]

@@ -200,7 +200,7 @@ class FilterRun:
         return {
             "output": self._request.output,
             "records": len(good),
-            "kept": kept,
+            "kept_records": kept,
             "bad": len(scores) - len(good),
             "tokens": int(good["tokens"].sum()),
             "oov": int(good["oov"].sum()),

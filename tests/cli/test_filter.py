@@ -49,8 +49,8 @@ def test_jsonl_keeps_its_records(neglm: Neglm) -> None:
     summary = json.loads(neglm("filter", "docs.jsonl.gz", "--field", "text", "-o", "out.gz", "--json").stdout)
     assert gzip.decompress(Path("out.gz").read_bytes()) == plain
     assert not Path("out.gz.partial").exists()
-    assert {name: summary[name] for name in ("output", "records", "kept", "bad")} == {
-        "output": "out.gz", "records": len(LINES), "kept": len(LINES), "bad": 0,
+    assert {name: summary[name] for name in ("output", "records", "kept_records", "bad")} == {
+        "output": "out.gz", "records": len(LINES), "kept_records": len(LINES), "bad": 0,
     }  # fmt: skip
     as_lines = rows(neglm("filter", stdin="\n".join(LINES).encode() + b"\n").stdout)
     for i, found in enumerate(objects(plain)):
@@ -119,7 +119,7 @@ def test_bad_lines(neglm: Neglm) -> None:
     Path("docs").write_text(good + "".join(bad) + good)
     result = neglm("filter", "docs", "--field", "text", "--skip-bad", "-o", "out", "--json")
     summary = json.loads(result.stdout)
-    assert (summary["records"], summary["bad"], summary["kept"]) == (2, 3, 2)
+    assert (summary["records"], summary["bad"], summary["kept_records"]) == (2, 3, 2)
     assert len(Path("out").read_bytes().splitlines()) == 2
 
 
