@@ -39,6 +39,7 @@ def test_similarity_by_hand(neglm: Neglm, sets: None) -> None:
                 "pearson": pytest.approx(np.corrcoef(cosines[:3], [8, 3, 9])[0, 1], abs=1e-5),
                 "spearman_all": 1.0,
                 "pearson_all": pytest.approx(np.corrcoef(cosines, [8, 3, 9, 1])[0, 1], abs=1e-5),
+                "composed_words": 0,
             }
         ],
         "analogy": [],

@@ -73,7 +73,9 @@ def test_contexts(neglm: Neglm, workplace: Path) -> None:
     Path("words").write_bytes(b"a 1 2\n")
     Path("contexts").write_bytes(BINARY)
     summary = json.loads(neglm("import", "words", "--context-file", "contexts", "-o", "out", "--json").stdout)
-    assert summary == {"output": "out", "format": "text", "vocabulary": 1, "contexts": 2, "dimensions": 2}
+    assert summary == {
+        "output": "out", "format": "text", "vocabulary": 1, "contexts": 2, "dimensions": 2, "buckets": 0,
+    }  # fmt: skip
     vectors = Vectors.load("out")
     assert list(vectors.contexts) == [b"a", b"b"]
     assert vectors.context_vectors.tolist() == [[1, 2], [3, 4]]

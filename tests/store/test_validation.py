@@ -23,6 +23,7 @@ from tests.store.mutants import Metadata, Tensors, sign
 from tests.store.samples import parse, write_samples
 
 VOCABULARY, VECTORS, MODEL, STATE = "vocabulary", "vectors", "language model neglm", "checkpoint adam"
+SUBWORDS = "vectors with subwords"
 Change = Callable[[Metadata, Tensors], object]
 
 
@@ -153,6 +154,11 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (STATE, replace("last_update_step.output", lambda t: t[:1]), "`last_update_step.output` has the shape 1"),
         (STATE, put_number("last_update_step.embedding", 0, 10**6), "has steps outside of 0 to"),
         (STATE, put_number("exp_avg_sq.output", (0, 0), -1), "tensor `exp_avg_sq.output` has negative values"),
+        (SUBWORDS, put("buckets", "19"), "`arguments.buckets` says 20 and `buckets` 19"),
+        (SUBWORDS, put("subwords", "3-2"), "`subwords` is \"3-2\", not a range of lengths from 1 to 99"),
+        (SUBWORDS, put("subwords", ""), "`arguments.subwords` says 2-3 and `subwords` "),
+        (SUBWORDS, put_number("ngram_rows", (0, 0), np.nan), "tensor `ngram_rows` contains NaN"),
+        ("vectors", put("buckets", "5"), "tensor `word_rows` is missing"),
         ("checkpoint adagrad", put_number("sum.lstm.1.bias", 0, -1), "tensor `sum.lstm.1.bias` has negative values"),
     ],
 )  # fmt: skip
@@ -164,7 +170,8 @@ def test_inconsistent_files(
 
 def test_fields_must_exist_and_be_strings(workplace: Path, samples: dict[str, bytes]) -> None:
     for kind, contents in samples.items():
-        for name in parse(contents)[0].keys() - {"checksum"}:
+        repeated = {"subwords", "buckets"}  # if they are missing, `arguments` has them
+        for name in parse(contents)[0].keys() - repeated - {"checksum"}:
             refused(samples, kind, lambda metadata, tensors, name=name: metadata.pop(name))  # type: ignore[misc]
             refused(samples, kind, put(name, None))  # type: ignore[arg-type]
 
