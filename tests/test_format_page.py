@@ -25,6 +25,7 @@ from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.objective.losses import logit_offsets, train_offsets
 from neglm_cli.objective.noise import probabilities
 from neglm_cli.settings.losses import LOSSES
+from neglm_cli.settings.parameters import OPTIMIZERS
 from neglm_cli.settings.train_lm import Settings
 from tests.conftest import Neglm, one_sentence, only_text
 from tests.lm import making
@@ -242,7 +243,7 @@ def test_a_layer_matches_the_formulas() -> None:
 def test_optimizers_match_the_formulas() -> None:
     """Gradients are so small that epsilon, and its position, matter."""
     random = np.random.default_rng(1)
-    assert set(manual_model.OPTIMIZERS) == set(KINDS)
+    assert set(manual_model.OPTIMIZERS) == set(OPTIMIZERS)
     for name, formulas in manual_model.OPTIMIZERS.items():
         kind, lr = KINDS[name], 0.5
         p, m, v = (np.zeros((1, 8), np.float32) for _ in range(3))

@@ -6,7 +6,7 @@ from neglm_cli.settings.declare import TEST_TIME, setting
 
 AUTO = "auto"  # the rate that --tune chooses
 MOST_WORDS = 10_000_000
-DEFAULTS = {"adapt_decay": 0.001, "cache_theta": 1.0, "cache_weight": 0.15, "interpolate_weight": 0.3}  # without --tune
+DEFAULTS = {"adapt_decay": 0.003, "cache_theta": 1.0, "cache_weight": 0.15, "interpolate_weight": 0.3}  # without --tune
 
 
 def _shown(name: str, tuned: str) -> str:
