@@ -43,6 +43,7 @@ def test_similarity_by_hand(neglm: Neglm, sets: None) -> None:
             }
         ],
         "analogy": [],
+        "minimal_pairs": [],
     }
 
 
@@ -149,11 +150,11 @@ def test_spreading(arguments: str, expected: str) -> None:
 def test_help_shows_that_options_take_several(neglm: Neglm) -> None:
     output = neglm("eval", "--help", COLUMNS="100").stdout.decode()
     assert "neglm eval [MODEL] [OPTIONS]" in output
-    assert output.count("FILE...") == 3
+    assert output.count("FILE...") == 4
 
 
 def test_what_is_wrong(neglm: Neglm, sets: None) -> None:
-    assert "test sets with --similarity or --analogy" in one_sentence(neglm("eval", code=2).stderr)
+    assert "test sets with --similarity, --analogy or --minimal-pairs" in one_sentence(neglm("eval", code=2).stderr)
     assert "needs a value" in one_sentence(neglm("eval", "--similarity", code=2).stderr)
     assert "only once" in one_sentence(neglm("eval", "-", "--similarity", "-", code=2).stderr)
     Path("empty").touch()
