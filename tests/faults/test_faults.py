@@ -61,6 +61,7 @@ CASES = {
     "train-lm": Case(f"train-lm --output model2.safetensors {SMALL}", ("model2.safetensors",)),
     "resume": Case("train-lm --resume --output model2.safetensors --log log", ("model2.safetensors",)),
     "export": Case("export -o words.vec", ("words.vec",)),
+    "export fasttext": Case("export --format fasttext -o words.bin", ("words.bin",)),
     "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
