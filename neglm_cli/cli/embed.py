@@ -100,9 +100,9 @@ def embed(
     window share their noise words, as do seven windows far apart in the text: this makes training fast, at no cost in
     quality.
 
-    With --subwords, the vector of a word is the mean of a row of its own and the rows of its n-grams, which are those of
-    fastText; commands that use the vectors compose those of unknown words from their n-grams. neglm-format(5) has the
-    details. A note tells the memory of all tables before training.
+    With --subwords, the vector of a word is the mean of a row of its own and the rows of its n-grams, which are those
+    of fastText; commands that use the vectors compose those of unknown words from their n-grams. neglm-format(5) has
+    the details. A note tells the memory of all tables before training.
 
     The text is read from disk in every epoch; memory holds little more than the two matrices. A checkpoint, the
     output's name with .partial appended, is written about once a minute and on interruption; it is a file of vectors

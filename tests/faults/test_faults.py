@@ -33,6 +33,7 @@ MADE = (
     "phrases other.txt -o joined.gz",
     "embed --size 4 --min-count 1 --iter 2 --threads 1 --no-cache",
     "export old --format text -o words.vec",
+    "export old --format fasttext -o words.bin",
     "export old -o matrix.npy",
     "export old -o words.tsv",
     "export -o given.bin",

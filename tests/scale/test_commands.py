@@ -206,8 +206,8 @@ def _figures(found: Any) -> list[float]:
 def test_embed_averages(text: Path, subwords: tuple[str, ...]) -> None:
     """All ranks end with the same vectors, about as good as those of a single one."""
     here = text.parent
-    options = ("embed", "text.txt", "--size", "16", "--min-count", "1", "--epochs", "5", "--threads", "1", "--json")
-    options += subwords
+    tiny = ("embed", "text.txt", "--size", "16", "--min-count", "1", "--epochs", "5", "--threads", "1", "--json")
+    options = (*tiny, *subwords)
     losses = {}
     for processes in (1, 2):
         said = neglm(processes, *options, "-o", f"{processes}.st", cwd=here)
