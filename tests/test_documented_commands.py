@@ -81,6 +81,7 @@ MADE = (
     "mkdir a b; for log in neglm.log nce.log a/log b/log; do cp train.log $log; done",
     "neglm export -o GoogleNews-vectors-negative300.bin.gz --quiet",
     "neglm export --format text -o cc.de.300.vec.gz --quiet",
+    "neglm export --format fasttext -o cc.de.300.bin --quiet",
     "gunzip < cc.de.300.vec.gz > words.vec; cp words.vec contexts.vec; tail -n +2 words.vec > glove.6B.300d.txt",
     "neglm export --pytorch lm --quiet",
     "cut -d ' ' -f 1 glove.6B.300d.txt > words.txt",

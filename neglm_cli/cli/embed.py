@@ -42,6 +42,7 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm embed corpus.txt --size 300 --window 10 --iter 15", "Without a vocabulary, the text is counted first."),
     ("neglm embed --resume", "Resume an interrupted run."),
     ("neglm embed --deterministic --seed 7", "Bit-identical runs, for a given --seed and --threads."),
+    ("neglm embed --subwords 3-6", "Vectors for all words, also unknown ones, from character n-grams."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
     ("neglm embed --pairs small.tsv --full-batch --objective cond", "Without sampling, to convergence: log p(y|x)."),
     settings=Settings,
@@ -98,6 +99,10 @@ def embed(
     all settings. Sentences end at line ends. Out-of-vocabulary words, <unk> and <eos> get no vectors. All pairs of a
     window share their noise words, as do seven windows far apart in the text: this makes training fast, at no cost in
     quality.
+
+    With --subwords, the vector of a word is the mean of a row of its own and the rows of its n-grams, which are those
+    of fastText; commands that use the vectors compose those of unknown words from their n-grams. neglm-format(5) has
+    the details. A note tells the memory of all tables before training.
 
     The text is read from disk in every epoch; memory holds little more than the two matrices. A checkpoint, the
     output's name with .partial appended, is written about once a minute and on interruption; it is a file of vectors
