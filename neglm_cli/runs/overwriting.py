@@ -21,7 +21,7 @@ def refuse_overwriting(
     for path in written:
         for other in named:
             if _same(path, other):
-                raise UsageError(f"the output {shown(path)} is one of the inputs: name another.")
+                raise UsageError(f"the output {shown(path)} is one of the inputs: name another output.")
     _refuse_equal(written)
     existing = [path for path in written if os.path.isfile(path)]
     if existing:  # else nothing can be lost

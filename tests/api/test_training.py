@@ -132,7 +132,7 @@ def test_reports_of_vectors(corpus: Path) -> None:
         ({"checkpoint": -1}, "checkpoint must be at least 0"),
         ({"output": "-"}, "output must be the name of a file, not '-'"),
         ({"patience": 2}, "patience needs a text to validate on: give one with valid."),
-        ({"output": "corpus.txt"}, "the output corpus.txt is one of the inputs: name another with output."),
+        ({"output": "corpus.txt"}, "the output corpus.txt is one of the inputs: name another output."),
         ({"device": "tpu"}, "device tpu is none of auto, cpu, cuda, cuda:0, cuda:1 and so on."),
         ({"resume": True}, "nothing to resume: model.safetensors.partial does not exist; start without resume"),
         ({"vocab": "none"}, "none does not exist"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from neglm_cli.lm.checks import changed_settings
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.parameters import Shape, initial_parameters, padded, zero_parameters
 from neglm_cli.lm.tensors import materialize
@@ -19,14 +20,17 @@ WORDS = 20
 SHAPE = Shape.of(WORDS, SMALL)
 
 
+@pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("make", [device, ReferenceTraining])
-def test_devices_have_the_tensors_of_files(make: Callable[[Settings, int], Device], optimizer: str) -> None:
-    settings = replace(SMALL, optimizer=optimizer)
+def test_devices_have_the_tensors_of_files(make: Callable[[Settings, int], Device], optimizer: str, tie: bool) -> None:
+    settings = changed_settings(SMALL, {"optimizer": optimizer, "tie": tie, "average": int(tie)})
     made = make(settings, WORDS)
+    if tie:
+        made.add_to_average(1)
     found = {name: tensor.shape for name, tensor in materialize(made.parameters() | made.state()).items()}
     made.close()
-    fields = {"layers": settings.layers, "optimizer": optimizer}
+    fields = {"layers": settings.layers, "optimizer": optimizer, "tie": tie, "progress": {"averaged": int(tie)}}
     lengths = {"V": WORDS, "D": 10, "H": 13, "4H": 52, "L": 2, "B": settings.batch}
     word_list = {"words", "offsets", "counts"}
     expected = {
