@@ -19,9 +19,9 @@ class MixingSettings:
 
     adapt: str | None = setting(
         None,
-        "Dynamic evaluation: after each segment of the text (as many words as --bptt was in training) has been scored, "
-        "take a gradient step on it with this learning rate, by the model's own loss. auto: choose the rate with "
-        "--tune.",
+        "Dynamic evaluation: after each segment of the text (as many words as a minibatch of the training had time "
+        "steps) has been scored, take a gradient step on it with this learning rate, by the model's own loss. auto: "
+        "choose the rate with --tune.",
         panel=TEST_TIME, metavar="RATE|auto", shown="no adaptation",
     )  # fmt: skip
     adapt_decay: float | None = setting(
