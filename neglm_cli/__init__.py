@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from neglm_cli.api import train_lm as train_lm
     from neglm_cli.api import vocab as vocab
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _API = (
     "LanguageModel", "NeglmError", "Report", "TextState", "Vocabulary", "WordVectors", "embed", "load", "train_lm",
