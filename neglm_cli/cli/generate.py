@@ -49,8 +49,8 @@ def generate(
     max_words: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Stop after N words, not counting ends of line.", show_default="no limit", metavar="N",
-            rich_help_panel=OUTPUT,
+            min=1, help="Stop after N words, not counting ends of line, or N lines.", show_default="no limit",
+            metavar="N", rich_help_panel=OUTPUT,
         ),
     ] = None,
     lines: Annotated[
@@ -119,7 +119,7 @@ def generate(
     sampling = SamplingParams(temperature, top_k, top_p, (language.unknown,) if no_unk else ())
     end = language.end_of_line
     beginning = np.concatenate([[end], given.ids]).astype(np.int32)
-    lines_left = lines or (1 << 62 if max_words else DEFAULT_LINES)
+    lines_left = lines or max_words or DEFAULT_LINES  # a model may predict nothing but ends of line
     words_left = max_words or 1 << 62
     out = standard_output()
     try:

@@ -141,6 +141,12 @@ def test_bad_lists_and_models(neglm: Neglm, model: LanguageModel) -> None:
     assert "--nbest" in sentence(neglm("score", "--best", code=2).stderr)
 
 
+def test_generating_ends_if_a_model_predicts_only_ends_of_line(neglm: Neglm) -> None:
+    Path("corpus.txt").write_bytes(b"a\n" + b"\n" * 500)
+    neglm("train-lm", "corpus.txt", "--hidden", "3", "--epochs", "1", "--batch", "1", "--no-cache", "--threads", "1")
+    assert neglm("generate", "--max-words", "3", "--temperature", "0").stdout == b"\n\n\n"
+
+
 def test_generated_text(neglm: Neglm, model: LanguageModel) -> None:
     ten = neglm("generate").stdout
     assert ten.count(b"\n") == 10
