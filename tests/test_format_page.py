@@ -33,11 +33,6 @@ from tests.sgns.making import some_text
 
 PYTORCH = os.environ.get("PEERS", sys.executable)  # a Python that may have PyTorch: PEERS as in the Makefile
 PROGRAMS = ("VOCABULARY", "PYTORCH", "NUMPY", "CHECKSUM")  # in the page's order
-SMALL = (
-    "--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--init-range", "0.5",
-    "--no-cache", "--threads", "1", "--quiet",
-)  # fmt: skip
-OWN_TABLE = ("--init-output", "0.5")  # for models that are not tied
 MODELS = {
     "neglm": "--layers 2",
     "neglm, log Z = 0": "--noise-alpha 0.75 --log-z 0 --layers 1",
@@ -138,7 +133,13 @@ def scores(output: str) -> list[tuple[str, int, float]]:
 def test_readers_of_language_models_match_neglm(neglm: Neglm, has_pytorch: bool, options: str) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
-    neglm("train-lm", "corpus.txt", *SMALL, *(() if "--tie" in options else OWN_TABLE), *options.split())
+    neglm(
+        "train-lm",
+        "corpus.txt",
+        *making.SMALL_OPTIONS,
+        *(() if "--tie" in options else making.OWN_TABLE),
+        *options.split(),
+    )
     asked = ("score", "model.safetensors", "test.txt", "--carry", "--per-word", "--base", "e")
     normalized = scores(neglm(*asked).stdout.decode())
     unnormalized = scores(neglm(*asked, "--unnormalized").stdout.decode())
@@ -160,7 +161,7 @@ def test_readers_of_language_models_match_neglm(neglm: Neglm, has_pytorch: bool,
 def test_readers_handle_files_with_reset_only_in_arguments(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
-    neglm("train-lm", "corpus.txt", *SMALL, "--reset-at-eos")
+    neglm("train-lm", "corpus.txt", *making.SMALL_OPTIONS, "--reset-at-eos")
     with safe_open("model.safetensors", "numpy") as file:
         metadata = {name: text for name, text in file.metadata().items() if name != "reset_at_eos"}
     save_file(load_file("model.safetensors"), "older.safetensors", metadata)
@@ -178,7 +179,7 @@ def test_pytorch_is_installed_if_required(has_pytorch: bool) -> None:
 def test_eval_counts_line_ends_but_not_as_words(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(b"w1 w2\nw3\n\n")
-    neglm("train-lm", "corpus.txt", *SMALL)
+    neglm("train-lm", "corpus.txt", *making.SMALL_OPTIONS)
     found = only_text(neglm("eval", "--test", "test.txt", "--json").stdout)
     assert (found["tokens"], found["lines"]) == (3, 3)
     assert found["perplexity"] == pytest.approx(10 ** (-found["log10_probability"] / 6), rel=1e-6)
@@ -310,7 +311,7 @@ def test_progress_keys_are_as_documented(neglm: Neglm) -> None:
     text = some_text(1000)
     Path("corpus.txt").write_bytes(text)
     Path("valid.txt").write_bytes(TEXT)
-    neglm("train-lm", "corpus.txt", *SMALL, "--valid", "valid.txt", "--log", "log")
+    neglm("train-lm", "corpus.txt", *making.SMALL_OPTIONS, "--valid", "valid.txt", "--log", "log")
     with safe_open("model.safetensors", "numpy") as file:
         progress = json.loads(file.metadata()["progress"])
     ends = [line for line in map(json.loads, Path("log").read_text().splitlines()) if line["event"] == "epoch"]

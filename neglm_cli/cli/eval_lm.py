@@ -92,14 +92,15 @@ def _evaluate(
     take_line: "Callable[[Line], None] | None", given: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     from neglm_cli.lm.mixing import MixedModel, MixedScorer
-    from neglm_cli.lm.scoring import CHUNK, Reader, Segment, Tally, segment_bounds
+    from neglm_cli.lm.scoring import CHUNK, Reader, Segment, SkippingReader, Tally, segment_bounds
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.encode import Encoder
 
     corpus = open_corpus([test])
     encoder = Encoder(model.words, unknown=len(model.words))  # tells <unk> in the text from OOV words
     scorer = device.scorer(CHUNK)
-    reader = Reader(scorer, model.words.counts, model.unknown, model.end_of_line)
+    words_of_model = model.words.counts, model.unknown, model.end_of_line
+    reader = Reader(scorer, *words_of_model)
     text_bytes = 0
     segment = None
     if ranks.size > 1:
@@ -107,6 +108,8 @@ def _evaluate(
         starts = segment_bounds(words, model.shape, ranks.size)
         whole_lines = None if take_line is None else model.end_of_line
         first, last = starts[ranks.rank], starts[ranks.rank + 1]
+        assert not isinstance(scorer, MixedScorer)  # its texts are not divided
+        reader = SkippingReader(scorer, *words_of_model)
         segment = Segment(reader, first, last, whole_lines)
     with Progress("evaluating", bytes_to_read([test]), unit="") as progress:
         words = 0

@@ -19,8 +19,10 @@ from neglm_cli.cli.options import (
     Json,
     ModelFile,
     Quiet,
+    Texts,
     Threads,
     Tokenize,
+    Unnormalized,
     one_blas_thread,
 )
 from neglm_cli.cli.reading import model_and_texts, open_model
@@ -46,12 +48,7 @@ def filter_(
             show_default=DEFAULT_MODEL,
         ),
     ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE", help="Texts, plain or compressed; - is standard input.", show_default="standard input"
-        ),
-    ] = None,
+    files: Texts = None,
     named: ModelFile = None,
     field: Annotated[
         str | None,
@@ -81,14 +78,7 @@ def filter_(
             rich_help_panel=MODEL,
         ),
     ] = None,
-    unnormalized: Annotated[
-        bool,
-        typer.Option(
-            "--unnormalized",
-            help="Use logits as log-probabilities, without normalizing over the vocabulary: faster, and approximate.",
-            rich_help_panel=MODEL,
-        ),
-    ] = False,
+    unnormalized: Unnormalized = False,
     keep: Annotated[
         str | None,
         typer.Option(

@@ -158,7 +158,7 @@ def _training() -> list[str]:
         *paragraph(
             "With the option average, the tensors `average.*` hold the mean of each parameter over `averaged` "
             f"snapshots (see PROGRESS), one after every {AVERAGE_EVERY} minibatches since the start of the average. "
-            "They are validated and saved as the model; the training goes on with the parameters themselves."
+            "They are validated and saved as the model; training continues with the parameters themselves."
         ),
     ]
 

@@ -51,7 +51,7 @@ class LineScoring:
 def open_lines(
     path: str, device: str, threads: int | None, given: dict[str, Any], carry: bool, normalized: bool
 ) -> LineScoring:
-    """Load a model. carry: the state goes on from line to line."""
+    """Load a model. carry: keep the state from line to line."""
     from neglm_cli.lm.lines import BATCH_WORDS
     from neglm_cli.text.encode import Encoder
 

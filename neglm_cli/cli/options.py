@@ -166,6 +166,20 @@ Table = Annotated[
         rich_help_panel=INPUT,
     ),
 ]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE", help="Texts, plain or compressed; - is standard input.", show_default="standard input"
+    ),
+]
+Unnormalized = Annotated[
+    bool,
+    typer.Option(
+        "--unnormalized",
+        help="Use logits as log-probabilities, without normalizing over the vocabulary: faster, and approximate.",
+        rich_help_panel=MODEL,
+    ),
+]
 Tokenize = Annotated[
     bool,
     typer.Option(

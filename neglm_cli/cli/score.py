@@ -21,8 +21,10 @@ from neglm_cli.cli.options import (
     Json,
     ModelFile,
     Quiet,
+    Texts,
     Threads,
     Tokenize,
+    Unnormalized,
     line_preparation,
     one_blas_thread,
 )
@@ -71,12 +73,7 @@ def score(
             show_default=DEFAULT_MODEL,
         ),
     ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE", help="Texts, plain or compressed; - is standard input.", show_default="standard input"
-        ),
-    ] = None,
+    files: Texts = None,
     named: ModelFile = None,
     base: Annotated[
         Literal["10", "e"],
@@ -118,14 +115,7 @@ def score(
             rich_help_panel=MODEL,
         ),
     ] = False,
-    unnormalized: Annotated[
-        bool,
-        typer.Option(
-            "--unnormalized",
-            help="Use logits as log-probabilities, without normalizing over the vocabulary. See above.",
-            rich_help_panel=MODEL,
-        ),
-    ] = False,
+    unnormalized: Unnormalized = False,
     nbest: Annotated[
         Literal["tab", "kaldi", "moses"] | None,
         typer.Option(
@@ -201,6 +191,7 @@ def score(
         raise typer.BadParameter("--weight must be a finite number.")
     one_blas_thread()
     console.announce_compiling()
+    from neglm_cli.lm.mixed_lines import OrderedLines
     from neglm_cli.lm.nbest import read_lists
     from neglm_cli.text.source import open_source
 
@@ -220,6 +211,7 @@ def score(
                 scale = 1.0 if base == "e" else 1 / math.log(10)
                 blocks = source.lines(advance)
                 if nbest:
+                    assert not isinstance(scorer, OrderedLines)  # refused above: alternative lines have no order
                     lists = read_lists(chain.from_iterable(blocks), nbest, source.name)
                     _rerank(opened, scorer, lists, nbest, weight, best, scale, json)
                 elif table:
@@ -296,8 +288,8 @@ def _as_json(line: Scored, name: str, words: list[Word] | None) -> dict[str, Any
 
 
 def _rerank(
-    opened: Opened, scorer: "Lines", lists: "Iterator[list[Hypothesis]]", form: str, weight: float, best: bool,
-    scale: float, json: bool,
+    opened: Opened, scorer: "LineScorer | InterpolatedLines", lists: "Iterator[list[Hypothesis]]", form: str,
+    weight: float, best: bool, scale: float, json: bool,
 ) -> None:  # fmt: skip
     from neglm_cli.lm.nbest import write
 

@@ -10,7 +10,7 @@ from neglm_cli.lm.device import Device, Tensors
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.model import CHECKPOINT, MODEL, save
 from neglm_cli.lm.parameters import Shape, initial_parameters, zero_parameters
-from neglm_cli.lm.scoring import Reader, Segment, Tally, segment_bounds
+from neglm_cli.lm.scoring import Segment, SkippingReader, Tally, segment_bounds
 from neglm_cli.lm.trainer import Stopped, Trainer
 from neglm_cli.scale.agreement import on_rank0
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks
@@ -79,7 +79,8 @@ class Job:
         """Return the perplexity of the validation text; each rank scores a segment of it."""
         assert self.texts.valid is not None
         words, valid, ranks = self.texts.words, self.texts.valid, self.ranks
-        reader = Reader(self.device.scorer(VALIDATION_CHUNK), words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
+        scorer = self.device.scorer(VALIDATION_CHUNK)
+        reader = SkippingReader(scorer, words.counts, words.id(UNKNOWN), words.id(END_OF_LINE))
         starts = segment_bounds(valid.length, self.device.shape, ranks.size)
         segment = Segment(reader, *starts[ranks.rank : ranks.rank + 2])
         cursor = valid.cursor(0)

@@ -11,9 +11,10 @@ from neglm_cli.lm.ngram import NgramModel
 
 
 class OrderedLines:
-    """Scores lines in order: a model that adapts or has a cache goes on from line to line.
+    """Scores lines in order: what a model learns or caches in one is there for the next.
 
-    Whether its state is carried, too, is up to the model's settings.
+    Whether its state is carried, too, is up to the model's settings. Alternative lines, as in n-best lists, have no
+    order: there is no `score_list`.
     """
 
     def __init__(self, scorer: MixedScorer, normalized: bool) -> None:
@@ -27,9 +28,6 @@ class OrderedLines:
         return np.concatenate([part.log_probabilities[0] for part in scores] or [np.empty(0)])
 
     score_text = score_lines
-
-    def score_list(self, lines: Sequence[Ids]) -> np.ndarray:
-        raise NotImplementedError("alternative lines have no order")
 
 
 class InterpolatedLines:

@@ -67,9 +67,6 @@ class MixedScorer:
         if mixing.ngram is not None:
             mixing.ngram.reset()
 
-    def advance(self, inputs: np.ndarray) -> None:
-        raise NotImplementedError("a text is scored from its start")
-
     def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
         """Score targets. inputs, targets: int32 (1, T). log Z of a mixture is NaN: it has none."""
         scores, terms = self.terms(inputs, targets, normalized)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
+from typing import Protocol
 
 import numpy as np
 
-from neglm_cli.lm.device import Scorer
-from neglm_cli.lm.mixing import MixedScorer
+from neglm_cli.lm.device import Scorer, Scores
 from neglm_cli.lm.parameters import Shape
 
 CHUNK = 1024  # words of a forward pass; more would not be faster
@@ -77,10 +77,18 @@ class Line:
     log_probability: float = 0.0  # including its end
 
 
+class OrderedScorer(Protocol):
+    """Scores one text in order, at most `capacity` words a call: the part of `Scorer` that mixtures have, too."""
+
+    capacity: int
+
+    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores: ...
+
+
 class Reader:
     """Scores a text and tallies the results. unknown: the id that replaces OOV words."""
 
-    def __init__(self, scorer: Scorer | MixedScorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
+    def __init__(self, scorer: OrderedScorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
         self._scorer = scorer
         self._unigram = np.log(counts / counts.sum())
         self._unknown = unknown
@@ -93,11 +101,6 @@ class Reader:
         """Score the next words; OOV words have the id V."""
         for piece in self._pieces(ids):
             self._read(piece, take_line)
-
-    def advance(self, ids: np.ndarray) -> None:
-        """Read the next words without scoring them."""
-        for piece in self._pieces(ids):
-            self._scorer.advance(self._shifted(piece)[0][None])
 
     def _pieces(self, ids: np.ndarray) -> Iterator[np.ndarray]:
         return (ids[first : first + self._scorer.capacity] for first in range(0, len(ids), self._scorer.capacity))
@@ -141,6 +144,19 @@ class Reader:
 # without scoring, and then scores the segment. Reading is faster than scoring, above all with a large vocabulary.
 
 
+class SkippingReader(Reader):
+    """A reader that can also read words without scoring them."""
+
+    def __init__(self, scorer: Scorer, counts: np.ndarray, unknown: int, end_of_line: int) -> None:
+        super().__init__(scorer, counts, unknown, end_of_line)
+        self._skipping = scorer
+
+    def advance(self, ids: np.ndarray) -> None:
+        """Read the next words."""
+        for piece in self._pieces(ids):
+            self._skipping.advance(self._shifted(piece)[0][None])
+
+
 def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
     """Divide a text into segments for ranks, so that all ranks finish at the same time; returns their bounds."""
     layers = shape.lstm_macs
@@ -154,10 +170,11 @@ def segment_bounds(words: int, shape: Shape, parts: int) -> list[int]:
 class Segment:
     """The segment of a text that a rank scores: words `first` to `last`, or the lines that start among them."""
 
-    def __init__(self, reader: Reader, first: int, last: int, end_of_line: int | None = None) -> None:
+    def __init__(self, reader: SkippingReader, first: int, last: int, end_of_line: int | None = None) -> None:
+        """end_of_line: for whole lines."""
         self._reader = reader
         self._first, self._last = first, last
-        self._end_of_line = end_of_line  # for whole lines
+        self._end_of_line = end_of_line
         self._position = 0
         self._begun, self.ended = first == 0, last == 0
 

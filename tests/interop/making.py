@@ -8,13 +8,9 @@ import numpy as np
 from neglm_cli.interop.network import Network
 from neglm_cli.lm.model import LanguageModel
 from tests.conftest import Neglm
+from tests.lm.making import OWN_TABLE, SMALL_OPTIONS
 from tests.sgns.making import some_text
 
-SMALL = (
-    "--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--init-range", "0.5",
-    "--no-cache", "--threads", "1", "--quiet",
-)  # fmt: skip
-OWN_TABLE = ("--init-output", "0.5")  # for models that are not tied
 MODELS = {
     "neglm": "--layers 2 --noise-alpha 0.75",
     "neglm, reset": "--layers 2 --reset-at-eos",
@@ -32,7 +28,9 @@ def train(neglm: Neglm, name: str) -> None:
     """Train model.safetensors, and write test.txt."""
     Path("corpus.txt").write_bytes(some_text(1000))
     Path("test.txt").write_bytes(TEXT)
-    neglm("train-lm", "corpus.txt", *SMALL, *(() if "--tie" in MODELS[name] else OWN_TABLE), *MODELS[name].split())
+    neglm(
+        "train-lm", "corpus.txt", *SMALL_OPTIONS, *(() if "--tie" in MODELS[name] else OWN_TABLE), *MODELS[name].split()
+    )
 
 
 def tie(path: str) -> Network:

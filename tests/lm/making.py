@@ -22,6 +22,12 @@ SMALL = Settings(
 TINY = replace(SMALL, batch=3, bptt=3, hidden=5, embedding=4, k=3, threads=1)  # half a second per minibatch, simulated
 END_OF_LINE = 3
 
+SMALL_OPTIONS = (
+    "--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--init-range", "0.5",
+    "--no-cache", "--threads", "1", "--quiet",
+)  # fmt: skip
+OWN_TABLE = ("--init-output", "0.5")  # for models that are not tied
+
 
 def parameters(settings: Settings, words: int, bias: float = 0.0) -> Parameters:
     made = initial_parameters(Shape.of(words, settings), replace(settings, bias_init=bias))

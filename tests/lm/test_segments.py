@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neglm_cli.lm.parameters import Shape
-from neglm_cli.lm.scoring import Line, Reader, Segment, Tally, segment_bounds
+from neglm_cli.lm.scoring import Line, Segment, SkippingReader, Tally, segment_bounds
 from tests.lm.making import END_OF_LINE, SMALL, counts, device
 
 WORDS = 20
@@ -22,8 +22,8 @@ def test_segments_add_up(words: list[int], parts: int, at_once: int, whole_lines
     model = device(SMALL, WORDS)
     try:
 
-        def reader() -> Reader:
-            return Reader(model.scorer(256), counts(WORDS), 1, END_OF_LINE)
+        def reader() -> SkippingReader:
+            return SkippingReader(model.scorer(256), counts(WORDS), 1, END_OF_LINE)
 
         one = reader()
         lines: list[Line] = []

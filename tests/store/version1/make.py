@@ -51,12 +51,16 @@ def epochs_of(path: str) -> int:
     return int(json.loads(neglm("info", path, "--json"))["progress"]["epoch"])
 
 
-def main(directory: str) -> None:
+def make_files(directory: str, limit: str, lm: str) -> dict[str, list[str]]:
+    """Write a text, a vocabulary, vectors, an encoded copy and a model of each loss; return the scores by each model.
+
+    limit: the option of `vocab` for the number of words; lm: options of `train-lm`.
+    """
     os.makedirs(directory, exist_ok=True)
     os.chdir(directory)
     lines = (" ".join(f"w{(line * line + word * (line % 5)) % 13}" for word in range(line % 7)) for line in range(150))
     Path("text.txt").write_text("".join(line + "\n" for line in lines))
-    neglm("vocab", "text.txt", "--max-size", "10", "-o", "vocabulary.safetensors")
+    neglm("vocab", "text.txt", limit, "10", "-o", "vocabulary.safetensors")
     os.environ["NEGLM_CACHE"] = "cache"
     neglm("embed", "text.txt", *EMBED.split(), "--epochs", "2", "-o", "vectors.safetensors")
     (copy,) = Path("cache").iterdir()
@@ -64,8 +68,13 @@ def main(directory: str) -> None:
     Path("cache").rmdir()
     scores = {}
     for name, options in MODELS.items():
-        neglm("train-lm", "text.txt", *LM.split(), *options.split(), "--epochs", "2", "-o", f"{name}.safetensors")
+        neglm("train-lm", "text.txt", *lm.split(), *options.split(), "--epochs", "2", "-o", f"{name}.safetensors")
         scores[name] = neglm("score", f"{name}.safetensors", "text.txt", "--base", "e").split()
+    return scores
+
+
+def main(directory: str) -> None:
+    scores = make_files(directory, "--max-size", LM)
     resumed = {}
     for name, options in CHECKPOINTS.items():
         interrupt("train-lm", "text.txt", *LM.split(), *options.split(), "--epochs", "1000000", "-o", name)

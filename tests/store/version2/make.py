@@ -8,31 +8,17 @@ versions must read these.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
-from tests.store.version1.make import EMBED, MODELS, interrupt, neglm
+from tests.store.version1.make import interrupt, make_files
 
 LM = "--hidden 4 --embedding 5 --k 3 --batch 3 --bptt 6 --init-range 0.5 --init-output 0.5 --no-cache --threads 1"
 CHECKPOINT = "--layers 2 --optimizer adam --adam exact --lr 0.01 --valid text.txt --epochs 1000000"
 
 
 def main(directory: str) -> None:
-    os.makedirs(directory, exist_ok=True)
-    os.chdir(directory)
-    lines = (" ".join(f"w{(line * line + word * (line % 5)) % 13}" for word in range(line % 7)) for line in range(150))
-    Path("text.txt").write_text("".join(line + "\n" for line in lines))
-    neglm("vocab", "text.txt", "--max-vocab", "10", "-o", "vocabulary.safetensors")
-    os.environ["NEGLM_CACHE"] = "cache"
-    neglm("embed", "text.txt", *EMBED.split(), "--epochs", "2", "-o", "vectors.safetensors")
-    (copy,) = Path("cache").iterdir()
-    copy.rename("encoded.safetensors")
-    Path("cache").rmdir()
-    scores = {}
-    for name, options in MODELS.items():
-        neglm("train-lm", "text.txt", *LM.split(), *options.split(), "--epochs", "2", "-o", f"{name}.safetensors")
-        scores[name] = neglm("score", f"{name}.safetensors", "text.txt", "--base", "e").split()
+    scores = make_files(directory, "--max-vocab", LM)
     interrupt("train-lm", "text.txt", *LM.split(), *CHECKPOINT.split(), "-o", "adam")
     Path("expected.json").write_text(json.dumps({"scores": scores}, indent=1) + "\n")
 
