@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from neglm_cli.cli.console import console
 from neglm_cli.cli.renamed import with_new_names
 from neglm_cli.cli.usage import options_of, refuse_single_dash, takes_value
+from neglm_cli.cli.values import DirectValues
 
 PANELS = (
     "Input",
@@ -38,6 +39,7 @@ class _PlainHelp:
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
+            parameter._runtime_param = DirectValues(parameter)
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""  # Typer would show <bool>
             if is_argument(parameter):

@@ -3,6 +3,8 @@
 import os
 import sys
 import traceback
+from collections.abc import Iterable
+from importlib import import_module
 
 import typer
 
@@ -16,12 +18,19 @@ from neglm_cli.errors import NeglmError, UsageError, shown
 from neglm_cli.scale.launch import ranks
 from neglm_cli.store.progress import set_progress
 
-# isort: off
-from neglm_cli.cli import vocab, phrases, embed, train_lm, eval, score, filter, generate, next_  # noqa: F401
-from neglm_cli.cli import nearest, analogy, vectors, pmi, plot, export, import_, info, cache, doctor  # noqa: F401
-# isort: on
+COMMANDS = (
+    "vocab", "phrases", "embed", "train-lm", "eval", "score", "filter", "generate", "next", "nearest", "analogy",
+    "vectors", "pmi", "plot", "export", "import", "info", "cache", "doctor",
+)  # fmt: skip  # in the order of the help
+MODULES = {"next": "next_", "import": "import_"}  # whose names are Python's
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
+
+
+def import_commands(names: Iterable[str] = COMMANDS) -> None:
+    """Import the modules of subcommands, which then belong to `app`."""
+    for name in names:
+        import_module(f"neglm_cli.cli.{MODULES.get(name, name.replace('-', '_'))}")
 
 
 def run(arguments: list[str]) -> int:
@@ -30,6 +39,7 @@ def run(arguments: list[str]) -> int:
     set_progress(Progress)
     sentence = ""
     try:
+        import_commands(arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS)
         join(arguments)
         returned = app(arguments, prog_name="neglm", standalone_mode=False)
         sys.stdout.flush()

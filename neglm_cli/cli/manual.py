@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from neglm_cli.cli import main  # noqa: F401  (imports every subcommand)
 from neglm_cli.cli.app import DESCRIPTION, SUBCOMMANDS, SUMMARY, Subcommand
 from neglm_cli.cli.commands import PANELS
+from neglm_cli.cli.main import import_commands
 from neglm_cli.cli.manual_format import format_page
 from neglm_cli.cli.roff import bold, escape, italic, section, see_also, tagged, title, verbatim
+
+import_commands()
 
 CONVENTIONS = (
     "Results go to standard output, everything else to standard error. Every command has --help, --quiet and --debug, "
