@@ -1,7 +1,10 @@
 """Selection of the device that --device names, with a fallback to the CPU."""
 
+import ctypes
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -38,12 +41,25 @@ class UnusableGpuError(NeglmError):
         self.absent, self.broken = absent, broken
 
 
+def _has_driver() -> bool:
+    """Return False if there is no CUDA driver: numba-cuda, which would look for one, takes a second to import."""
+    if os.environ.get("NUMBA_CUDA_DRIVER") or os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0":
+        return True
+    for library in ("libcuda.so.1", "libcuda.so", "nvcuda.dll"):
+        with suppress(OSError):
+            ctypes.CDLL(library)
+            return True
+    return False
+
+
 def open_gpu(name: str, local_rank: int = 0) -> "Gpu":
     """Open the GPU that `--device` names, and try it; raises UnusableGpuError if anything is wrong with it.
 
     If the name has no number, each rank of a machine takes the next GPU."""
     if find_spec("numba_cuda") is None:
         raise UnusableGpuError(f"the package numba-cuda is not installed ({INSTALL}, for NVIDIA GPUs)", absent=True)
+    if name == AUTO and not _has_driver():
+        raise UnusableGpuError("there is no NVIDIA driver", absent=True)
     try:
         from neglm_cli.lm.cuda import gpu, probe
     except Exception as error:  # whatever an incomplete installation raises
