@@ -94,6 +94,18 @@ def plot(
         ),
     ] = False,
     pairs: PairsFile = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="With --pmi and a text: plot the pairs of one word in N. 1: of all words, which takes minutes for 100 "
+            "MB of text.",
+            show_default="as few words as have about 10 million pairs",
+            metavar="N",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     projection: Annotated[
         Literal["pca", "tsne"] | None,
         typer.Option(
@@ -159,9 +171,10 @@ def plot(
     Map of words: vectors of unit length, projected to a plane, with frequent words in larger type. Words that would
     cover others are dots without labels.
 
-    PMI: each observed pair counts as often as it occurs. A perfect approximation has all pairs on the line score =
-    PMI. Pairs that never occur have a PMI of minus infinity; the distribution of their scores, weighted by noise, is at
-    the left. The outermost 0.05% at each side are cut off.
+    PMI: each observed pair counts as often as it occurs. Of a large text, some words are sampled, evenly by rank of
+    frequency (--every): their PMI is exact, and the error of the correlation is the standard error of the sample. A
+    perfect approximation has all pairs on the line score = PMI. Pairs that never occur have a PMI of minus infinity;
+    the distribution of their scores, weighted by noise, is at the left. The outermost 0.05% at each side are cut off.
     """
     paths = [path for path in (named, *(files or [])) if path is not None]
     if not paths:
@@ -169,8 +182,8 @@ def plot(
     refuse_repeated_stdin([*paths, pairs])
     if pmi:
         _check_pairs(paths, pairs)
-    elif not (pairs is None and k is None and noise_alpha is None):
-        raise typer.BadParameter("--pairs, --k and --noise-alpha are for --pmi.")
+    elif not (pairs is None and k is None and noise_alpha is None and every is None):
+        raise typer.BadParameter("--pairs, --every, --k and --noise-alpha are for --pmi.")
     else:
         _check_labels(paths, label)
     if output is not None:
@@ -200,7 +213,7 @@ def plot(
         elif kind == MAP:
             drawing = word_map(sources[0], max_vocab or MAPPED_WORDS, projection or "pca", seed)
         else:
-            drawing = pmi_density(paths, pairs, k, noise_alpha, seed, thread_count(threads))
+            drawing = pmi_density(paths, pairs, k, noise_alpha, every, seed, thread_count(threads))
     picture = render(drawing.draw, _format(target))
     if picture.missing:
         console.note(

@@ -88,17 +88,22 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
 
 
 def pmi_density(
-    files: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, seed: int, threads: int
-) -> Drawing:
+    files: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, every: int | None, seed: int,
+    threads: int,
+) -> Drawing:  # fmt: skip
     console.announce_compiling()
     from neglm_cli.objective.density import density
     from neglm_cli.pictures.pmi import draw
 
-    given = compared(files[0], files[1:], pairs, k, noise_alpha, threads)
+    given = compared(files[0], files[1:], pairs, k, noise_alpha, threads, every)
     with Progress("comparing the vectors", len(given.joint.p) + NOISE_SAMPLES, "M pairs") as progress:
         found = density(given.joint, given.scores, BINS, NOISE_SAMPLES, seed, threads, progress.advance)
     correlation = "" if found.correlation is None else f", correlation {found.correlation:.3f}"
-    text = f"{count_of(given.pairs.total, 'pair')}, {len(given.pairs):,} distinct{correlation}"
+    sampled = ""
+    if given.every > 1:
+        sampled = f" of one word in {given.every}"
+        correlation += f" ± {found.correlation_error:.3f}" if correlation else ""
+    text = f"{count_of(given.pairs.total, 'pair')}{sampled}, {len(given.pairs):,} distinct{correlation}"
     caption = f"{_file(files[0])}, {count_of(given.vectors.size, 'dimension')}: {text}"
     summary = {
         "model": files[0],
@@ -107,7 +112,9 @@ def pmi_density(
         "pairs": given.pairs.total,
         "distinct_pairs": len(given.pairs),
         "oov": given.left_out,
+        "every": given.every,
         "correlation": found.correlation,
+        "correlation_error": found.correlation_error if given.every > 1 else 0.0,
         "unseen_noise": found.empty_share,
     }
     return Drawing(lambda: draw(found, "PMI and learned scores", caption), summary, text)

@@ -50,15 +50,20 @@ class Compared(NamedTuple):
     vectors: "Vectors"
     pairs: "Pairs"
     left_out: int  # pairs without vectors
+    every: int  # one word in this many was sampled
     noise_alpha: float
     joint: "Joint"
     scores: "Scores"
 
 
 def compared(
-    path: str, corpus: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, threads: int
-) -> Compared:
-    """Load the vectors and count the pairs: of the corpus, of a file of pairs, or of the training data."""
+    path: str, corpus: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, threads: int,
+    every: int | None = 1,
+) -> Compared:  # fmt: skip
+    """Load the vectors and count the pairs: of the corpus, of a file of pairs, or of the training data.
+
+    every: of a text, see `count_pairs`.
+    """
     from neglm_cli.objective.joint import Joint
     from neglm_cli.objective.theorem import Scores
     from neglm_cli.vectors.vectors import Vectors
@@ -66,10 +71,10 @@ def compared(
     vectors = Vectors.load(path)
     name = "standard input" if path == STANDARD_STREAM else shown(path)
     k, noise_alpha = _noise(vectors, name, k, noise_alpha)
-    found, left_out = _pairs(vectors, path, name, corpus, pairs, threads)
+    found, left_out, every = _pairs(vectors, path, name, corpus, pairs, threads, every)
     joint = Joint.of(found, k, noise_alpha)
     scores = Scores.of(vectors.vectors, vectors.context_vectors, joint.score_offset(vectors.objective))
-    return Compared(name, vectors, found, left_out, noise_alpha, joint, scores)
+    return Compared(name, vectors, found, left_out, every, noise_alpha, joint, scores)
 
 
 def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | None) -> tuple[int, float]:
@@ -91,9 +96,9 @@ def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | No
 
 
 def _pairs(
-    trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int
-) -> tuple["Pairs", int]:
-    """Return the pairs, with the ids of the vectors, and the number of pairs without vectors."""
+    trained: "Vectors", path: str, name: str, corpus: list[str], pairs: str | None, threads: int, every: int | None
+) -> tuple["Pairs", int, int]:
+    """Return the pairs, with the ids of the vectors, the number of pairs without vectors, and `every`."""
     from neglm_cli.text.corpus import open_corpus
     from neglm_cli.text.pair_lines import pairs_of
     from neglm_cli.text.provenance import reopen
@@ -106,7 +111,7 @@ def _pairs(
         if listed:
             read = pairs_of(source, progress.advance)
             found = read.restricted(trained.words, trained.contexts)
-            left_out = read.total - found.total
+            left_out, every = read.total - found.total, 1
         else:
             from neglm_cli.sgns.cooccurrence import count_pairs
 
@@ -114,8 +119,8 @@ def _pairs(
                 console.note(
                     f"{name} does not record how it was trained: using windows of 5 words, without subsampling"
                 )
-
-            found, left_out = count_pairs(source, trained, threads, progress.advance), 0
+            found, every = count_pairs(source, trained, threads, progress.advance, every)
+            left_out = 0
     if not len(found):
         raise NeglmError(f"{source.name} has no pair of a word and a context of {name}: are these its pairs?")
-    return found, left_out
+    return found, left_out, every

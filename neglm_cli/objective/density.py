@@ -13,6 +13,7 @@ from neglm_cli.objective.theorem import Progress, Scores, no_progress
 from neglm_cli.text.parallel import ordered_map, usable_cores
 
 BLOCK = 1 << 16  # pairs at a time
+GROUPS = 32  # of words, for the error of the correlation
 CUT_OFF = 0.0005  # fraction of pairs clipped at each end of an axis: outliers would shrink the rest
 
 
@@ -25,6 +26,7 @@ class Density:
     empty_share: float  # fraction of noise pairs that never occur
     median: np.ndarray  # float64 (P,): of the scores at a PMI; NaN if there are no pairs
     correlation: float | None  # of PMI and score over the observed pairs; None if one of them is constant
+    correlation_error: float  # its standard error, if the words are a sample
 
 
 def density(
@@ -47,7 +49,7 @@ def density(
     empty, _ = np.histogram(never, score_edges)
     return Density(
         pmi_edges, score_edges, observed, empty / max(1, len(never)), len(never) / samples,
-        _medians(observed, score_edges), _correlation(pmi, learned, weights),
+        _medians(observed, score_edges), *_correlation(pmi, learned, weights, joint.rows),
     )  # fmt: skip
 
 
@@ -111,8 +113,30 @@ def _medians(observed: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return medians
 
 
-def _correlation(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float | None:
+def _correlation(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray
+) -> tuple[float | None, float]:  # fmt: skip
+    """Return the correlation, None if x or y is constant, and its standard error for words that are a sample: the
+    jackknife, with rows in GROUPS groups."""
     weights = weights / weights.sum()
     x, y = x - weights @ x, y - weights @ y
-    both = np.sqrt((weights @ x**2) * (weights @ y**2))
-    return float(weights @ (x * y) / both) if both > 1e-12 else None
+    group_of = (rows.astype(np.int64) * 0x9E3779B1 >> 16) % GROUPS
+    moments = np.stack([  # of each group: float64 (6, GROUPS)
+        np.bincount(group_of, weights * values, GROUPS) for values in (1, x, y, x * x, y * y, x * y)
+    ])  # fmt: skip
+    every = moments.sum(axis=1)
+    whole = _of_moments(every)
+    without = [_of_moments(every - group) for group in moments.T if group[0] > 0]
+    known = np.array([each for each in without if each is not None])
+    if whole is None or len(known) < 2:
+        return whole, 0.0
+    return whole, float(np.sqrt((len(known) - 1) * known.var()))
+
+
+def _of_moments(moments: np.ndarray) -> float | None:
+    """Return the correlation, from the weighted sums of 1, x, y, x², y² and xy; None if x or y is constant."""
+    if moments[0] <= 0:
+        return None
+    mean_x, mean_y, mean_xx, mean_yy, mean_xy = moments[1:] / moments[0]
+    both = np.sqrt(max(mean_xx - mean_x**2, 0) * max(mean_yy - mean_y**2, 0))
+    return float((mean_xy - mean_x * mean_y) / both) if both > 1e-12 else None

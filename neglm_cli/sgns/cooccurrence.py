@@ -16,12 +16,17 @@ from neglm_cli.text.parallel import ordered_map
 from neglm_cli.vectors.vectors import Vectors
 
 MERGE_SIZE = 1 << 22  # pairs
+SAMPLED_PAIRS = 10_000_000
 
 
-def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None]) -> Pairs:
-    """Count pairs of words in the windows that these vectors were trained on.
+def count_pairs(
+    corpus: Corpus, vectors: Vectors, threads: int, progress: Callable[[int], None], every: int | None = 1
+) -> tuple[Pairs, int]:
+    """Count pairs of words in the windows that these vectors were trained on. Return them and `every`.
 
-    If the vectors have no training settings, use word2vec's windows, without subsampling.
+    If the vectors have no training settings, use word2vec's windows, without subsampling. every: count only the pairs
+    of one word in `every`, by rank of frequency; None for as many as give about SAMPLED_PAIRS. The conditional
+    probabilities p(y|x) of the words that remain are exact, and so is their PMI.
     """
     index, row_of = encoding(vectors.words)
     known = {field.name for field in fields(Settings)}
@@ -30,10 +35,14 @@ def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callab
     context_of = contexts_of_words(vectors)
     encoded = open_encoded(corpus, index, threads, None, lambda sentence: None)
     source = TextSource(encoded, row_of, vectors.words.counts, settings)
+    if every is None:
+        every = max(1, encoded.length * (settings.window + 1) // SAMPLED_PAIRS)
+    size_and_step = (len(vectors.contexts), every)
 
     def count(segment: Segment) -> tuple[int, np.ndarray, np.ndarray]:
         windows = segment.windows()
-        keys = pair_keys(windows.starts, windows.contexts, windows.targets, context_of, len(vectors.contexts))
+        keys = np.empty(windows.contexts.size, np.int64)
+        pair_keys(windows.starts, windows.contexts, windows.targets, context_of, size_and_step, keys)
         keys = keys[keys >= 0]
         return segment.end, *add_up(keys, np.ones(len(keys), np.int64))
 
@@ -49,7 +58,7 @@ def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callab
             progress((end - position) * corpus.size // encoded.length)
         position = end
     keys, counts = _merge(pending)
-    return Pairs(
+    found = Pairs(
         vectors.words,
         vectors.contexts,
         keys // len(vectors.contexts),
@@ -57,6 +66,7 @@ def count_pairs(corpus: Corpus, vectors: Vectors, threads: int, progress: Callab
         counts,
         vectors.files,
     )
+    return found, every
 
 
 def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -73,11 +83,12 @@ def contexts_of_words(vectors: Vectors) -> np.ndarray:
 
 
 @kernel
-def pair_keys(starts, contexts, targets, context_of, size):
-    """Return the key x · size + y of every pair of context x and target y; -1 if the target is not a context word."""
-    keys = np.empty(contexts.size, np.int64)
+def pair_keys(starts, contexts, targets, context_of, size_and_step, keys):
+    """Set the key x · size + y of every pair of context x and target y; -1 if the target is not a context word, or x is
+    not one word in `step`."""
+    size, step = size_and_step
     for window in range(targets.size):
+        y = context_of[targets[window]]
         for i in range(starts[window], starts[window + 1]):
-            y = context_of[targets[window]]
-            keys[i] = np.int64(contexts[i]) * size + y if y >= 0 else -1
-    return keys
+            x = np.int64(contexts[i])
+            keys[i] = x * size + y if y >= 0 and x % step == step // 2 else -1

@@ -200,6 +200,23 @@ def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
     assert "--projection tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
+def test_pmi_of_a_sample_of_words(neglm: Neglm, workplace: Path) -> None:
+    random = np.random.default_rng(2)
+    Path("text.txt").write_text(" ".join(f"w{int(200 * number**2)}" for number in random.random(20_000)))
+    neglm("embed", "text.txt", "--size", "4", "--epochs", "1", "--min-count", "1", "--quiet")
+    whole, sample = (
+        json.loads(neglm("plot", "--pmi", "vectors.safetensors", "--json", *options).stdout)
+        for options in ((), ("--every", "4"))
+    )
+    assert (whole["every"], whole["correlation_error"]) == (1, 0)
+    assert sample["every"] == 4
+    assert 0 < sample["pairs"] < whole["pairs"] / 2
+    assert abs(sample["correlation"] - whole["correlation"]) < 6 * sample["correlation_error"]
+    written = " ".join(texts("pmi.svg"))
+    assert f"{sample['pairs']:,} pairs of one word in 4" in written
+    assert f"correlation {sample['correlation']:.3f} ± {sample['correlation_error']:.3f}" in written
+
+
 def test_learned_scores_against_pmi(neglm: Neglm, pairs: None) -> None:
     summary = json.loads(neglm("plot", "--pmi", "vectors.safetensors", "--json").stdout)
     assert summary["output"] == "pmi.svg"
@@ -277,6 +294,8 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "neglm.log"), "give logs, or a single file of vectors"),
         (("vectors.safetensors", "--k", "3"), "are for --pmi"),
+        (("vectors.safetensors", "--every", "3"), "are for --pmi"),
+        (("--pmi", "vectors.safetensors", "--every", "0"), "--every must be at least 1"),
         (("--pmi", "vectors.safetensors", "text", "--pairs", "p"), "give one of them"),
         (("-", "-"), "can be read only once"),
         (("--follow", "neglm.log", "nce.log"), "--follow takes one log"),

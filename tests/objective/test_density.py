@@ -72,3 +72,17 @@ def test_constant_scores() -> None:
     found = density(joint_of(table, 4, 0.75), Scores.of(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4)), 50, 100, 1)
     assert found.correlation is None
     assert found.observed.sum() > 0.997
+
+
+def test_the_error_of_a_sample_of_words() -> None:
+    """The jackknife's error, averaged over samples, is the spread of the correlation between them."""
+    table = random_table(8, 1200, 9, 0.2)
+    random = np.random.default_rng(9)
+    vectors, contexts = random.standard_normal((1200, 3)), random.standard_normal((9, 3))
+    found = []
+    for first in range(12):
+        rows = np.arange(first, 1200, 12)
+        scores = Scores.of(vectors[rows], contexts, np.zeros(9))
+        found.append(density(joint_of(table[rows], 4, 0.75), scores, 40, 100, 1))
+    spread = np.std([each.correlation for each in found], ddof=1)
+    assert 0.5 * spread < np.mean([each.correlation_error for each in found]) < 2 * spread
