@@ -20,6 +20,7 @@ FAILED = 1
     "doctor",
     ("neglm doctor", "A report to read, or to paste into a bug report."),
     ("neglm doctor --quick", "Skip the benchmark."),
+    ("neglm doctor --compile", "Compile all kernels now, for an image."),
     ("neglm doctor --device cuda:1", "The second GPU; an error if it cannot be used."),
 )
 def doctor(
@@ -27,6 +28,15 @@ def doctor(
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Skip the benchmark.", rich_help_panel=RUNTIME),
+    ] = False,
+    compile: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Only compile all kernels for this CPU, so that no later command has to: for the images of "
+            "containers and clusters.",
+            rich_help_panel=RUNTIME,
+        ),
     ] = False,
     threads: Threads = None,
     json: Json = False,
@@ -41,6 +51,11 @@ def doctor(
 
     The exit code is 1 if a check fails.
     """
+    if compile:
+        from neglm_cli.cli.doctor_compile import compile_all
+
+        compile_all()
+        return
     console.announce_compiling()
     from neglm_cli.cli import doctor_machine, doctor_run
     from neglm_cli.errors import NeglmError
