@@ -1,11 +1,8 @@
 """A barrier for threads inside kernels."""
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from neglm_cli.kernels import inlined
+from neglm_cli.kernels import cgutils, inlined, intrinsic, types
 
 SPINS = 50_000  # reads of the counter before yielding the CPU: about 0.1 ms
 

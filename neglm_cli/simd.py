@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from neglm_cli.kernels import cgutils, intrinsic, types
 
 LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8  # float32 values of a SIMD vector
 CACHE_LINE = 64  # bytes

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import neglm_cli.cli.main  # noqa: F401  (subcommands are listed in the order in which they are imported there)
 from neglm_cli.cli import signals
+from neglm_cli.cli.main import import_commands
 from tests.warm import Warm
+
+import_commands()
 
 # No deadlines, nor limits on drawing examples: tests must not depend on the load of the machine.
 settings.register_profile("default", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
@@ -25,7 +27,9 @@ Neglm = Callable[..., subprocess.CompletedProcess[bytes]]
 
 COMMAND = [sys.executable, "-m", "neglm_cli"]
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
-PROGRESS = re.compile(r"compiling kernels|[a-z ]+: [0-9,.]+ .*/s")  # the second one after ten seconds
+PROGRESS = re.compile(
+    r"compiling kernels|compiling, [0-9]+%.*|[a-z ]+: [0-9,.]+ .*/s"
+)  # the second one after ten seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,13 +12,16 @@ import sys
 from typing import Any
 
 import matplotlib.figure  # noqa: F401
-import numba
-from numba.core.dispatcher import Dispatcher
 
 import neglm_cli
 from neglm_cli.__main__ import main as run_neglm
+from neglm_cli.kernels import cache
+from neglm_cli.kernels.dispatch import load_compiled
 
-OPTIONAL = ("neglm_cli.lm.cuda", "neglm_cli.interop.onnx_graph")  # imported only on a GPU, or with the package onnx
+OPTIONAL = (  # imported only on a GPU, with the package onnx, or in processes that compile
+    "neglm_cli.lm.cuda", "neglm_cli.interop.onnx_graph", "neglm_cli.kernels.numba_options", "neglm_cli.kernels.entry",
+    "neglm_cli.kernels.compile",
+)  # fmt: skip
 
 
 def import_all() -> None:
@@ -28,27 +31,16 @@ def import_all() -> None:
 
 
 class Kernels:
-    """Loads compiled kernels from disk, which takes most of the time of a short command."""
+    """Loads compiled kernels from disk, which takes part of the time of a short command."""
 
     def __init__(self) -> None:
-        modules = [module for name, module in sys.modules.items() if name.startswith("neglm_cli.")]
-        found = {id(item): item for module in modules for item in vars(module).values()}
-        self._kernels: list[Any] = [f for f in found.values() if isinstance(f, Dispatcher) and f.stats.cache_path]
-        self._seen: dict[str, int] = {}
-
-    def _directories(self) -> list[os.DirEntry[str]]:
-        """Return one directory per package; temporary files may have disappeared."""
-        return [entry for entry in os.scandir(numba.config.CACHE_DIR) if entry.is_dir()]  # type: ignore[attr-defined]
+        self._seen = 0
 
     def load_new(self) -> None:
-        changed = {entry.name: entry.stat().st_mtime_ns for entry in self._directories()}
-        if changed == self._seen:
-            return
-        self._seen = changed
-        for kernel in self._kernels:
-            for signature, *_ in kernel._cache._cache_file._load_index():
-                if signature not in kernel.overloads:
-                    kernel.compile(signature)
+        directory = cache.kernel_directory()
+        if directory and os.stat(directory).st_mtime_ns != self._seen:
+            self._seen = os.stat(directory).st_mtime_ns
+            load_compiled()
 
 
 def become_neglm(

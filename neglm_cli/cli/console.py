@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from neglm_cli.errors import Escapes, visible_lines
@@ -21,8 +22,8 @@ class Console:
         self.rank: int | None = None  # of this process, if there are several
         self.quiet = False
         self.debug = False
-        self._watching_compiler = False
         self._bar_drawn = False
+        self._compiled = False
 
     def draw_bar(self, line: str) -> None:
         """Draw a progress bar over the previous one, in the last line of the terminal."""
@@ -91,25 +92,20 @@ class Console:
             self.result(text)
 
     def announce_compiling(self) -> None:
-        """Print a note when Numba compiles, which takes seconds, once after an install."""
-        from numba.core import event
+        """Print a note when kernels are compiled, which takes seconds, once after an install."""
+        from neglm_cli.kernels import compilers
 
-        outer = self
+        compilers.announce = self._compiling
 
-        class Watcher(event.Listener):
-            told = False
+    @contextmanager
+    def _compiling(self, kernels: int) -> Iterator[Callable[[], None]]:
+        from neglm_cli.cli.progress import Progress
 
-            def on_start(self, event: Any) -> None:
-                if not self.told:
-                    Watcher.told = True
-                    outer.note("compiling kernels (only at the first start after an install or an upgrade) …")
-
-            def on_end(self, event: Any) -> None:
-                pass
-
-        if not self._watching_compiler:
-            self._watching_compiler = True
-            event.register("numba:compile", Watcher())
+        if not self._compiled:
+            self._compiled = True
+            self.note("compiling kernels (only at the first start after an install or an upgrade) …")
+        with Progress("compiling", kernels, "") as progress:
+            yield lambda: progress.advance(1)
 
 
 console = Console()

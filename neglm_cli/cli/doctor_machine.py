@@ -64,11 +64,9 @@ def home_as_tilde(path: Path) -> str:
 
 
 def _numba() -> Found:
-    import numba
     import numpy as np
 
-    threads = numba.get_num_threads()
-    return Found("Numba", OK, f"{numba.__version__} with {_count(threads, 'thread')}, NumPy {np.__version__}")
+    return Found("Numba", OK, f"{version('numba')}, llvmlite {version('llvmlite')}, NumPy {np.__version__}")
 
 
 def _cpu() -> Found:

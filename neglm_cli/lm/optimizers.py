@@ -13,8 +13,8 @@ optimizer is declared in `settings.parameters`.
 import math
 
 import numpy as np
-from numba.extending import overload, register_jitable
 
+from neglm_cli.kernels import overload, register_jitable
 from neglm_cli.settings.parameters import ALL_OPTIMIZERS
 
 SGD, ADAGRAD, ADAM, ANCHORED = range(len(ALL_OPTIMIZERS))

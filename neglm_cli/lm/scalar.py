@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload, register_jitable
 
+from neglm_cli.kernels import overload, register_jitable
 from neglm_cli.objective.random import DROPOUT, EMBEDDING_DROPOUT, RECURRENT_DROPOUT, draw, stream
 from neglm_cli.settings.train_lm import DROPOUT_UNITS, Settings
 

@@ -5,9 +5,8 @@ first. Probability and second word share one 64-bit entry, so that a draw reads 
 """
 
 import numpy as np
-from numba.extending import register_jitable
 
-from neglm_cli.kernels import kernel
+from neglm_cli.kernels import kernel, register_jitable
 from neglm_cli.objective.random import below
 
 LOWER = np.uint64(0xFFFFFFFF)
@@ -23,7 +22,10 @@ def probabilities(counts: np.ndarray, alpha: float) -> np.ndarray:
 def alias_table(distribution: np.ndarray) -> np.ndarray:
     """Build the table for `draw_word`: uint64 (V,)."""
     assert len(distribution) <= 2**31
-    return _alias_table(np.asarray(distribution, np.float64) * len(distribution))
+    shares = np.asarray(distribution, np.float64) * len(distribution)
+    table, scratch = np.empty(len(shares), np.uint64), np.empty((2, len(shares)), np.int64)
+    _fill_alias_table(shares, table, scratch)
+    return table
 
 
 def noise_positions(noise: str, positions: np.ndarray, number: int, bptt: int) -> np.ndarray:
@@ -49,13 +51,11 @@ def draw_word(table, bits):
 
 
 @kernel
-def _alias_table(shares):  # shares: float64 (V,), of mean 1; overwritten
-    size = shares.size
-    table = np.empty(size, np.uint64)
-    small = np.empty(size, np.int64)  # words with less than one slot's probability
-    large = np.empty(size, np.int64)
+def _fill_alias_table(shares, table, scratch):
+    """Fill a table. shares: float64 (V,), of mean 1, overwritten; scratch: int64 (2, V)."""
+    small, large = scratch[0], scratch[1]  # words with less than one slot's probability, and with more
     smalls = larges = 0
-    for word in range(size):
+    for word in range(shares.size):
         if shares[word] < 1:
             small[smalls] = word
             smalls += 1
@@ -74,4 +74,3 @@ def _alias_table(shares):  # shares: float64 (V,), of mean 1; overwritten
     for rest, count in ((small, smalls), (large, larges)):  # left over by rounding: one word in a slot
         for i in range(count):
             table[rest[i]] = (LOWER << S32) | np.uint64(rest[i])
-    return table

@@ -13,7 +13,8 @@ two multiplications in which every bit of the input affects every bit of the out
 """
 
 import numpy as np
-from numba.extending import register_jitable
+
+from neglm_cli.kernels import register_jitable
 
 SUBSAMPLE, WINDOW, NOISE, PAIR, INIT, DROPOUT, GENERATE, EMBEDDING_DROPOUT, RECURRENT_DROPOUT = range(9)  # purposes
 

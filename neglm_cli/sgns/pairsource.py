@@ -39,15 +39,15 @@ class PairSource:
             yield Segment(end, partial(self._draw, first, end, key))
 
     def _draw(self, first: int, end: int, key: np.uint64) -> Windows:
-        return Windows(*draw_pairs(self._table, self._rows, self._columns, first, end, key))
+        contexts, targets = np.empty((2, end - first), np.int32)
+        draw_pairs(self._table, self._rows, self._columns, first, key, contexts, targets)
+        return Windows(np.arange(end - first + 1), contexts, targets, np.arange(first, end))
 
 
 @kernel
-def draw_pairs(table, rows, columns, begin, end, key):
-    """Draw the pairs at positions `begin` to `end` of an epoch: `source.Windows` with one context each."""
-    contexts, targets = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
-    for i in range(end - begin):
+def draw_pairs(table, rows, columns, begin, key, contexts, targets):
+    """Draw contexts and targets, the pairs at positions `begin` and following of an epoch."""
+    for i in range(contexts.size):
         cell = draw_word(table, draw(key, np.uint64(begin + i)))
         contexts[i] = rows[cell]
         targets[i] = columns[cell]
-    return np.arange(end - begin + 1), contexts, targets, np.arange(begin, end)

@@ -120,7 +120,8 @@ def _begin_batch(inputs, composed, windows, noise, first, last):
     """Compose the vectors of a batch. Return its number of distinct words, its windows and its noise words."""
     count = _assign_slots(composed, windows, first, last)
     compose(inputs, composed.words[:count], composed.vectors)
-    composed.before[: count * inputs.row_size] = composed.vectors[: count * inputs.row_size]
+    for i in range(count * inputs.row_size):
+        composed.before[i] = composed.vectors[i]
     batch = Windows(
         windows.starts[first : last + 1], composed.contexts, windows.targets[first:last],
         windows.positions[first:last],

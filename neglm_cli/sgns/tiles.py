@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from neglm_cli.kernels import cgutils, intrinsic, types
 from neglm_cli.simd import LANES, Code, constant, doubles, f32, integer, integers, vector
 
 N = 8  # outputs per tile: the target and seven noise words, or eight noise words

@@ -15,10 +15,9 @@ and near enough for the row to be in the cache still.
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from neglm_cli.barrier import barrier_wait
-from neglm_cli.kernels import inlined, kernel
+from neglm_cli.kernels import inlined, kernel, register_jitable
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
 from neglm_cli.sgns.tiles import (
@@ -94,8 +93,7 @@ def allocate_team(threads: int, k: int, contexts: int) -> TeamBuffers:
     return TeamBuffers(np.zeros(1, np.int64), allocate_tiles(SLOTS, k, contexts), partial)
 
 
-@kernel
-def draw_noise(positions, table, key, k):
+def draw_noise(positions: np.ndarray, table: np.ndarray, key: np.uint64, k: int) -> np.ndarray:
     """Draw noise words for each window: int32 (windows + (NOISE_USES-1) · NOISE_STRIDE, ·).
 
     Window w draws row w + (NOISE_USES-1) · NOISE_STRIDE, and also uses the rows NOISE_STRIDE, 2 · NOISE_STRIDE, ...
@@ -104,13 +102,19 @@ def draw_noise(positions, table, key, k):
     words = tiles_per_window(k) * N - 1
     rows = positions.size + (NOISE_USES - 1) * NOISE_STRIDE if positions.size else 0
     drawn = np.empty((rows, (words + NOISE_USES - 1) // NOISE_USES), np.int32)
+    fill_noise(positions, table, key, drawn)
+    return drawn
+
+
+@kernel
+def fill_noise(positions, table, key, drawn):
+    """Fill the array that `draw_noise` returns."""
     for row in range(drawn.shape[0]):
         window = row - (NOISE_USES - 1) * NOISE_STRIDE
         window_key = draw(key, np.uint64(positions[max(window, 0)]))
         for i in range(drawn.shape[1]):
             counter = i if window >= 0 else (row + 1) * drawn.shape[1] + i
             drawn[row, i] = np.int32(draw_word(table, draw(window_key, np.uint64(counter))))
-    return drawn
 
 
 @inlined

@@ -57,11 +57,14 @@ def find_word(word: bytes, words: np.ndarray, offsets: np.ndarray) -> int:
 
 def _repeated(words: np.ndarray, offsets: np.ndarray) -> bytes | None:
     """Return a duplicate word, or None. Compares hashes first, then the few words whose hashes are equal."""
-    hashes = _hashes(words, offsets)
+    hashes = np.empty(offsets.size - 1, np.uint64)
+    _hash_words(words, offsets, hashes)
     ordered = np.sort(hashes)
-    suspects = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    suspects = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(suspects):
+        return None
     seen = set()
-    for number in np.flatnonzero(np.isin(hashes, suspects)) if len(suspects) else ():
+    for number in np.flatnonzero(np.isin(hashes, suspects)):
         word = words[offsets[number] : offsets[number + 1]].tobytes()
         if word in seen:
             return word
@@ -70,13 +73,11 @@ def _repeated(words: np.ndarray, offsets: np.ndarray) -> bytes | None:
 
 
 @kernel
-def _hashes(words, offsets):
-    """Return a 64-bit hash of each word."""
-    found = np.empty(offsets.size - 1, np.uint64)
-    for number in range(found.size):
+def _hash_words(words, offsets, hashes):
+    """Set a 64-bit hash of each word."""
+    for number in range(hashes.size):
         h = np.uint64(offsets[number + 1] - offsets[number])
         for i in range(offsets[number], offsets[number + 1]):
             h = (h ^ np.uint64(words[i])) * MULTIPLIER
             h ^= h >> HALF
-        found[number] = h
-    return found
+        hashes[number] = h

@@ -7,8 +7,8 @@ Every load reads a whole vector, so byte buffers passed to kernels must end with
 """
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from neglm_cli.kernels import inlined, intrinsic, types
 
 PADDING = 64  # bytes that may be read past the end of a buffer
 
@@ -19,6 +19,13 @@ def _pointer(context, builder, array_type, array_and_index, pointee):
     data = context.make_array(array_type)(context, builder, array).data
     address = builder.gep(data, [index])
     return builder.bitcast(address, pointee.as_pointer())
+
+
+@inlined
+def copy(source, start, target, at, count):
+    """Copy source[start:start+count] to target[at:]. (Numba would allocate memory, in case they overlap.)"""
+    for i in range(count):
+        target[at + i] = source[start + i]
 
 
 @intrinsic

@@ -36,9 +36,8 @@ def compare(word_bytes, i, i_length, j, j_length):
 
 
 @kernel
-def prefixes(entries, offsets, word_bytes):
-    """Return the first 8 bytes of each entry as an integer with the same order; short words are padded with zeros."""
-    keys = np.empty(entries.size, np.uint64)
+def prefixes(entries, offsets, word_bytes, keys):
+    """Set the first 8 bytes of each entry as an integer with the same order; short words are padded with zeros."""
     for i in range(entries.size):
         start = offsets[entries[i]]
         length = offsets[entries[i] + 1] - start
@@ -47,20 +46,24 @@ def prefixes(entries, offsets, word_bytes):
             unused = np.uint64(64 - 8 * length)
             key = (key >> unused) << unused if length else np.uint64(0)
         keys[i] = key
-    return keys
 
 
 @kernel
-def sort_ties(order, keys, offsets, word_bytes):
-    """Sort entries with equal keys by whole words; keys[i] is the key of order[i], ascending.
-
-    A merge sort, because many words may share a prefix.
-    """
+def most_ties(keys):
+    """Return the length of the longest run of equal keys, at least 1."""
     longest = ties = 1
-    for i in range(1, order.size):
+    for i in range(1, keys.size):
         ties = ties + 1 if keys[i] == keys[i - 1] else 1
         longest = max(longest, ties)
-    scratch = np.empty(longest, order.dtype)
+    return longest
+
+
+@kernel
+def sort_ties(order, keys, offsets, word_bytes, scratch):
+    """Sort entries with equal keys by whole words; keys[i] is the key of order[i], ascending.
+
+    A merge sort, because many words may share a prefix. scratch: as many entries as have the same key.
+    """
     first = 0
     while first < order.size:
         last = first + 1
@@ -91,11 +94,12 @@ def sort_ties(order, keys, offsets, word_bytes):
 
 def sort_by_bytes(entries: np.ndarray, offsets: np.ndarray, word_bytes: np.ndarray) -> np.ndarray:
     """Return the entries sorted by their words' bytes."""
-    keys = prefixes(entries, offsets, word_bytes)
+    keys = np.empty(entries.size, np.uint64)
+    prefixes(entries, offsets, word_bytes, keys)
     order = np.argsort(keys)
     keys = keys[order]
     entries = entries[order]
-    sort_ties(entries, keys, offsets, word_bytes)
+    sort_ties(entries, keys, offsets, word_bytes, np.empty(most_ties(keys), entries.dtype))
     return entries
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import xxhash
 
 from neglm_cli.errors import NeglmError, count_of
-from neglm_cli.kernels import cache_home
+from neglm_cli.kernels.cache import cache_home
 from neglm_cli.store import container
 from neglm_cli.text.cache import LIMIT_VARIABLE, evict, mark_used, size_limit
 from neglm_cli.text.corpus import Corpus, FileFingerprints

@@ -10,7 +10,7 @@ import numpy as np
 
 from neglm_cli.kernels import inlined, kernel
 from neglm_cli.text.bigrams import HALF, PairCounts
-from neglm_cli.text.bits import folded_product
+from neglm_cli.text.bits import copy, folded_product
 from neglm_cli.text.table import ONE, SEED, Seed
 from neglm_cli.text.tokens import split, word_spans
 
@@ -99,15 +99,15 @@ def write_joined(text, length, joined, delimiter, out, spans):
         for i in range(words):
             if joined[word]:
                 size = last_end - copied
-                out[written : written + size] = text[copied:last_end]
+                copy(text, copied, out, written, size)
                 written += size
-                out[written : written + delimiter.size] = delimiter
+                copy(delimiter, 0, out, written, delimiter.size)
                 written += delimiter.size
                 copied = starts[i]
             last_end = ends[i]
             word += 1
     size = last_end - copied
-    out[written : written + size] = text[copied:last_end]
+    copy(text, copied, out, written, size)
     return written + size, last_end
 
 

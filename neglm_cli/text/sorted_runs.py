@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.kernels import inlined, kernel
-from neglm_cli.text.bits import PADDING
+from neglm_cli.text.bits import PADDING, copy
 from neglm_cli.text.byte_order import compare, gather_words, sort_by_bytes
 from neglm_cli.text.spill import SpilledArrays
 from neglm_cli.text.table import WordArrays, WordTable
@@ -69,7 +69,7 @@ def merge_runs(heap, size, cursors, bounds, runs, output):
                 size -= 1
                 heap[0] = heap[size]
             sift_down(heap, size, 0, cursors, offsets, word_bytes)
-        out_word_bytes[end : end + length] = word_bytes[start : start + length]
+        copy(word_bytes, start, out_word_bytes, end, length)
         out_lengths[words] = length
         out_counts[words] = total
         end += length

@@ -167,11 +167,10 @@ def count_text(text, begin, end, size, table, spans, hashes):
 
 
 @kernel
-def add_entries(words, size, table):
-    """Add words (WordArrays) with their counts. Return the number of entries."""
+def add_entries(words, size, table, hashes):
+    """Add words (WordArrays) with their counts. Return the number of entries. hashes: uint64 (BATCH,), scratch."""
     _, slots, offsets, counts, word_bytes = table
     more_offsets, more_counts, more_word_bytes = words
-    hashes = np.empty(BATCH, np.uint64)
     for first in range(0, more_counts.size, BATCH):
         batch = min(BATCH, more_counts.size - first)
         starts, ends = more_offsets[first : first + batch], more_offsets[first + 1 : first + 1 + batch]
@@ -188,10 +187,10 @@ def add_entries(words, size, table):
 
 
 @kernel
-def add_spans(text, starts, ends, more_counts, entries, size, table):
-    """Add the words text[starts[i]:ends[i]] with their counts, and set entries[i]. Return the number of entries."""
+def add_spans(text, starts, ends, more_counts, entries, size, table, hashes):
+    """Add the words text[starts[i]:ends[i]] with their counts, and set entries[i]. Return the number of entries.
+    hashes: uint64 (BATCH,), scratch."""
     _, slots, offsets, counts, word_bytes = table
-    hashes = np.empty(BATCH, np.uint64)
     for first in range(0, starts.size, BATCH):
         batch = min(BATCH, starts.size - first)
         hash_batch(text, batch, starts[first:], ends[first:], hashes, table)
@@ -357,7 +356,8 @@ class WordTable:
     def add_words(self, offsets: np.ndarray, counts: np.ndarray, word_bytes: np.ndarray) -> None:
         """Add words given as a table's arrays (`word_bytes` followed by PADDING)."""
         self._reserve(len(counts), int(offsets[-1] - offsets[0]))
-        self.size = add_entries(WordArrays(offsets, counts, word_bytes), self.size, self._arrays)
+        words = WordArrays(offsets, counts, word_bytes)
+        self.size = add_entries(words, self.size, self._arrays, np.empty(BATCH, np.uint64))
 
     def add_word(self, word: bytes, count: int) -> None:
         self.add_words(np.array([0, len(word)]), np.array([count]), padded(word))
@@ -366,7 +366,8 @@ class WordTable:
         """Add the words text[starts[i]:ends[i]] with their counts. Return their entries, int64."""
         self._reserve(len(starts), int((ends - starts).sum()))
         entries = np.empty(len(starts), np.int64)
-        self.size = add_spans(text, starts, ends, counts, entries, self.size, self._arrays)
+        hashes = np.empty(BATCH, np.uint64)
+        self.size = add_spans(text, starts, ends, counts, entries, self.size, self._arrays, hashes)
         return entries
 
     def entries(self, offsets: np.ndarray, word_bytes: np.ndarray) -> np.ndarray:

@@ -5,14 +5,16 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from neglm_cli.cli import doctor, doctor_machine, doctor_run
+from neglm_cli.cli import doctor, doctor_compile, doctor_machine, doctor_run
 from neglm_cli.cli.doctor_machine import BROKEN, MISSING, OK, Found, home_as_tilde
 from neglm_cli.cli.main import run
+from neglm_cli.kernels.cache import kernel_directory
 from neglm_cli.lm.checks import Check, Task
 from neglm_cli.lm.devices import UnusableGpuError, open_gpu
 from tests.conftest import Neglm, one_sentence
@@ -63,9 +65,7 @@ def test_what_there_is_and_that_it_works(neglm: Neglm, tmp_path: Path) -> None:
 
 def _kernels() -> str:
     """The value of NUMBA_CACHE_DIR that has these kernels in it."""
-    from numba.core import config
-
-    return os.path.dirname(config.CACHE_DIR)  # type: ignore[attr-defined]
+    return os.path.dirname(kernel_directory() or "")
 
 
 def test_json(here: Callable[..., str]) -> None:
@@ -197,3 +197,21 @@ def test_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert doctor_machine._mpi() == Found("MPI", OK, f"mpi4py {version('mpi4py')}, Open MPI v5.0.1")
     (package / "MPI.py").write_text("raise RuntimeError('cannot load MPI library')\n")
     assert doctor_machine._mpi().state == BROKEN
+
+
+def test_all_kernels_are_compiled_beforehand(neglm: Neglm, workplace: Path) -> None:
+    """Afterwards, no command compiles: none of the files is younger."""
+    assert neglm("doctor", "--compile").stdout == b""
+    directory = Path(kernel_directory() or "")
+    before = set(directory.iterdir())
+    Path("text.txt").write_text(doctor_compile.TEXT)
+    Path("pairs.tsv").write_text(doctor_compile.PAIRS)
+    for command in chain(*doctor_compile.STAGES):
+        assert b"compiling" not in neglm(*command).stderr
+    assert set(directory.iterdir()) == before
+
+
+def test_a_command_that_fails_to_compile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(doctor_compile, "STAGES", ((("vocab", "missing.txt"),),))
+    assert run(["doctor", "--compile"]) == 1
+    assert capsys.readouterr().err.startswith("neglm: `neglm vocab missing.txt` failed: neglm: ")

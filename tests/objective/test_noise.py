@@ -11,10 +11,14 @@ from neglm_cli.objective.random import draw
 
 
 @kernel
-def histogram(table: np.ndarray, key: np.uint64, count: int) -> np.ndarray:
-    found = np.zeros(table.size, np.int64)
+def count_draws(table: np.ndarray, key: np.uint64, count: int, found: np.ndarray) -> None:
     for i in range(count):
         found[draw_word(table, draw(key, np.uint64(i)))] += 1
+
+
+def histogram(table: np.ndarray, key: np.uint64, count: int) -> np.ndarray:
+    found = np.zeros(table.size, np.int64)
+    count_draws(table, key, count, found)
     return found
 
 

@@ -12,15 +12,13 @@ numbers = st.integers(0, 2**64 - 1)
 
 
 @kernel
-def compiled(key: np.uint64, counters: np.ndarray, limit: np.uint64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    bits = np.empty(counters.size, np.uint64)
-    limited = np.empty(counters.size, np.uint64)
-    units = np.empty(counters.size, np.float32)
+def compute(
+    key: np.uint64, counters: np.ndarray, limit: np.uint64, bits: np.ndarray, limited: np.ndarray, units: np.ndarray
+) -> None:
     for i in range(counters.size):
         bits[i] = draw(key, counters[i])
         limited[i] = below(bits[i], limit)
         units[i] = unit(bits[i])
-    return bits, limited, units
 
 
 def plain(key: int, counter: int) -> int:
@@ -41,7 +39,9 @@ def test_known_values() -> None:
 @given(numbers, st.lists(numbers, min_size=1, max_size=20), st.integers(1, 2**32))
 def test_kernels_numpy_and_integers_agree(key: int, counters: list[int], limit: int) -> None:
     array = np.array(counters, np.uint64)
-    bits, limited, units = compiled(np.uint64(key), array, np.uint64(limit))
+    bits, limited = np.empty((2, len(counters)), np.uint64)
+    units = np.empty(len(counters), np.float32)
+    compute(np.uint64(key), array, np.uint64(limit), bits, limited, units)
     by_numpy = draw(np.array([key], np.uint64), array)
     assert bits.tolist() == by_numpy.tolist() == [plain(key, counter) for counter in counters]
     assert limited.tolist() == below(by_numpy, np.uint64(limit)).tolist()

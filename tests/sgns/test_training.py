@@ -16,6 +16,7 @@ from neglm_cli.sgns.training import (
     allocate_team,
     allocate_tiles,
     draw_noise,
+    fill_noise,
     train,
     train_deterministic,
 )
@@ -62,7 +63,7 @@ def train_with_kernel(tables: Tables, windows: Windows, drawn: np.ndarray, k: in
 def test_no_windows_need_no_noise() -> None:
     """Also run in Python, where indexing out of bounds is an error."""
     no_positions, noise = np.empty(0, np.int64), alias_table(np.array([0.5, 0.5]))
-    assert draw_noise.py_func(no_positions, noise, np.uint64(9), 5).size == 0  # type: ignore[attr-defined]
+    fill_noise.py_func(no_positions, noise, np.uint64(9), np.empty((0, 1), np.int32))  # type: ignore[attr-defined]
     assert draw_noise(no_positions, noise, np.uint64(9), 5).size == 0
 
 

@@ -259,6 +259,7 @@ class BackwardBuffers(NamedTuple):
     d_h: np.ndarray  # (threads, B, ·): of the hidden state, from the next time step
     d_c: np.ndarray  # (threads, B, ·): of the cell state
     squares: np.ndarray  # float64 (threads, 8): sums of squared gradients, of the output table and of the rest
+    ones: np.ndarray  # (1,): the input of biases
 
 
 def backward_buffers(shape: Shape, batch: int, steps: int, owned: ThreadPartition) -> BackwardBuffers:
@@ -272,6 +273,7 @@ def backward_buffers(shape: Shape, batch: int, steps: int, owned: ThreadPartitio
         zeros(threads, batch, units),
         zeros(threads, batch, units),
         np.zeros((threads, 8)),
+        np.ones(1, np.float32),
     )
 
 

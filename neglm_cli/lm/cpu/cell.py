@@ -9,10 +9,8 @@ A row of a panel is two SIMD vectors: [z_i | z_f] and [z_g | z_o].
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from neglm_cli.kernels import cgutils, intrinsic, types
 from neglm_cli.simd import LANES, Code, constant, f32, i32, integer, vector
 
 UNITS = LANES // 2

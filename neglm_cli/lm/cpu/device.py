@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from neglm_cli.kernels import compiled_together
 from neglm_cli.lm.cpu import arrays
 from neglm_cli.lm.cpu.arrays import BatchArrays, StepConfig, rows_by_step
 from neglm_cli.lm.cpu.data_parallel import DataParallel
@@ -184,6 +185,12 @@ def load_kernels(settings: Settings, training: bool) -> None:
 
     Callers do this before they start a timer, and in a thread that can be interrupted.
     """
+    with compiled_together():
+        _run_tiny_model(settings, training)
+    _run_tiny_model(settings, training)
+
+
+def _run_tiny_model(settings: Settings, training: bool) -> None:
     tiny = replace(settings, k=1, hidden=1, layers=1, embedding=1, batch=1, bptt=1, threads=1)
     device = CpuDevice(zero_parameters(Shape(3, 1, 1, 1)), tiny, np.ones(3), 0)
     words = np.zeros((1, 1), np.int32)

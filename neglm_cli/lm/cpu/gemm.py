@@ -18,11 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from neglm_cli.kernels import inlined, outlined
+from neglm_cli.kernels import cgutils, inlined, intrinsic, outlined, types
 from neglm_cli.simd import LANES, Code, constant, integer, vector
 
 PANEL = 2 * LANES  # columns: two SIMD vectors

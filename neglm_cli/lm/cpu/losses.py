@@ -107,6 +107,7 @@ class TokenLoss:
         self.d_inputs = self._source[rows:] if shape.tied else None
         self._parts, self._part_of_row = len(parts) - 1, np.tile(part_of_rows(parts), settings.bptt)
         self.gradients = arrays.sparse_gradients(shape.words, width, len(self._words), self._parts, settings.threads)
+        self._losses = arrays.zeros(settings.threads, settings.k)
         self.scratch = 0
 
     def _token_words(self, config: StepConfig) -> np.ndarray:
@@ -129,13 +130,13 @@ class TokenLoss:
     ) -> float:  # fmt: skip
         words = self._token_words(config)
         layer, factors = OutputLayer(self.y, table, self._offsets), self.gradients.factors[: words.size]
-        return token_loss_of_rows(layer, d_y, words, factors, config.loss_scale, worker)
+        return token_loss_of_rows(layer, d_y, words, factors, self._losses, config.loss_scale, worker)
 
     def gather(self, reduction: Reduction, worker: Worker) -> float:
         return gather_gradients(self.gradients, self._source, reduction, worker.thread)
 
     def buffers(self) -> tuple[Any, ...]:
-        return self._noise, self._offsets, self._words, self._source
+        return self._noise, self._offsets, self._words, self._source, self._losses
 
     def table_gradients(self) -> tuple[Any, ...]:
         return (self.gradients,)
@@ -172,6 +173,7 @@ class SharedLoss:
         self._rows = arrays.zeros(max(groups * k, 1), width)
         self._packed = arrays.zeros(max(groups, 1) * panels, width, PANEL)
         self._scores = arrays.zeros(rows, panels * PANEL)
+        self._losses = arrays.zeros(settings.threads, k)
         self._part_of_row = np.tile(part_of_rows(parts), settings.bptt)
         self.gradients = arrays.sparse_gradients(shape.words, width, len(self._words), self._parts, settings.threads)
         self.scratch = PANEL * k
@@ -182,7 +184,7 @@ class SharedLoss:
         groups = -(-rows // group_rows)
         return SharedNoise(
             self._words[: groups * self._k].reshape(groups, self._k), group_rows, self._rows, self._packed,
-            self._scores, self._source[len(self.y) :],
+            self._scores, self._source[len(self.y) :], self._losses,
         )  # fmt: skip
 
     def sample(self, batch: BatchArrays, config: StepConfig, worker: Worker) -> None:
@@ -213,7 +215,8 @@ class SharedLoss:
         return gather_gradients(self.gradients, self._source, reduction, worker.thread)
 
     def buffers(self) -> tuple[Any, ...]:
-        return self._noise, self._offsets, self._words, self._source, self._rows, self._packed, self._scores
+        buffers = self._source, self._rows, self._packed, self._scores, self._losses
+        return self._noise, self._offsets, self._words, *buffers
 
     def table_gradients(self) -> tuple[Any, ...]:
         return (self.gradients,)
@@ -242,6 +245,8 @@ class SoftmaxLoss:
             arrays.zeros(blocks, chunk_rows, ROW),
             arrays.zeros(blocks, chunk_rows),
             arrays.zeros(threads, chunk_rows, width),
+            np.zeros((threads, chunk_rows)),
+            np.zeros((threads, 2), np.int64),
             arrays.normalizer_buffers(shape, rows, threads),
         )
         self.scratch = PANEL * BLOCK

@@ -162,8 +162,8 @@ def lstm_backward(activations, d_out, w_hh_transposed, scratch, state_mask, dims
 
 
 @outlined
-def weight_gradients(activations, gradients, reduction, dims, share):
-    """Compute the gradients of the thread's weights."""
+def weight_gradients(activations, gradients, reduction, ones, dims, share):
+    """Compute the gradients of the thread's weights. ones: float32 (1,), the input of biases."""
     x, gates, h, _, _ = activations
     d_w_ih, d_w_hh, d_bias = gradients
     inputs, batch, steps = dims
@@ -181,7 +181,7 @@ def weight_gradients(activations, gradients, reduction, dims, share):
         Extent(units, batch, steps, own, False), reduction, False,
     )  # fmt: skip
     matmul_transposed(
-        Columns(np.ones(1, np.float32), 0, 0), d_z, Panels(d_bias.reshape(-1), share.first * PANEL, PANEL, PANEL),
+        Columns(ones, 0, 0), d_z, Panels(d_bias.reshape(-1), share.first * PANEL, PANEL, PANEL),
         Extent(1, batch, steps, own, False), reduction, False,
     )  # fmt: skip
 

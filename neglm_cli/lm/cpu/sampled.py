@@ -39,6 +39,7 @@ class SharedNoise(NamedTuple):
     packed: np.ndarray  # (G·panels, width, PANEL): these rows, transposed
     scores: np.ndarray  # (N, ·): their scores, then gradients of the scores
     gradients: np.ndarray  # (parts·G·K, ·): gradients of their rows, by part of the batch
+    losses: np.ndarray  # (threads, K): scratch
 
 
 @outlined
@@ -77,16 +78,15 @@ def _target_loss(layer, d_y, row, target, scale, factors, at):
 
 
 @outlined
-def token_loss(layer, d_y, words, factors, scale, first, last):
+def token_loss(layer, d_y, words, factors, losses, scale, first, last):
     """Compute the loss of rows `first` to `last`, with separate noise words for each row.
 
-    words (N, K + 1): the noise words, then the target. factors (N·(K + 1),): gradients of their scores. d_y (N, ·): the
-    gradient of y.
+    words (N, K + 1): the noise words, then the target. factors (N·(K + 1),): gradients of their scores. losses (K,):
+    scratch. d_y (N, ·): the gradient of y.
     """
     y, table, offsets = layer
     k, width = words.shape[1] - 1, y.shape[1]
     scores = factors.reshape(-1, k + 1)
-    losses = np.empty(k, np.float32)
     loss = 0.0
     for row in range(first, last):
         for i in range(k):
@@ -116,7 +116,7 @@ def pack_noise(table, noise, first, last):
 
 
 @outlined
-def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
+def shared_loss(layer, d_y, noise, targets, factors, scale, first, last, thread):
     """Compute the loss of rows `first` to `last`, with shared noise words.
 
     factors (N,): gradients of the scores of targets. Gradients of the scores of noise words go to noise.scores.
@@ -125,7 +125,7 @@ def shared_loss(layer, d_y, noise, targets, factors, scale, first, last):
     k, group_rows = noise.words.shape[1], noise.group_rows
     width, stride = y.shape[1], noise.scores.shape[1]
     panels, vectors = -(-k // PANEL), width // LANES
-    losses = np.empty(k, np.float32)
+    losses = noise.losses[thread]
     loss = 0.0
     for group in range(first // group_rows, -(-last // group_rows)):
         begin, end = max(first, group * group_rows), min(last, (group + 1) * group_rows)
@@ -196,9 +196,10 @@ def list_token_occurrences(alias_table, batch, words, gradients, part_of_row, wo
 
 
 @kernel
-def token_loss_of_rows(layer, d_y, words, factors, scale, worker):
+def token_loss_of_rows(layer, d_y, words, factors, losses, scale, worker):
+    """Compute the loss of the thread's rows. losses (threads, K): scratch."""
     first, last = rows_of(words.shape[0], worker)
-    loss = token_loss(layer, d_y, words, factors, scale, first, last)
+    loss = token_loss(layer, d_y, words, factors, losses[worker.thread], scale, first, last)
     barrier_wait(worker)
     return loss
 
@@ -235,7 +236,7 @@ def shared_loss_of_rows(layer, d_y, noise, targets, factors, scale, worker):
     pack_noise(layer.table, noise, first, last)
     barrier_wait(worker)
     first, last = rows_of(targets.size, worker)
-    loss = shared_loss(layer, d_y, noise, targets, factors, scale, first, last)
+    loss = shared_loss(layer, d_y, noise, targets, factors, scale, first, last, worker.thread)
     barrier_wait(worker)
     return loss
 

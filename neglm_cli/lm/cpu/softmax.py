@@ -39,6 +39,8 @@ class SoftmaxBuffers(NamedTuple):
     scores: np.ndarray  # (blocks, rows, ROW): exp(s − top), then gradients of scores
     tops: np.ndarray  # (blocks, rows): the maximum that was subtracted from scores
     d_y: np.ndarray  # (threads, rows, ·): each thread's part of the gradient of y
+    log_z: np.ndarray  # float64 (threads, rows): log normalizers, the same for all threads
+    one_part: np.ndarray  # int64 (threads, 2): all rows as one part of a batch, see `batch_parts`
     normalizer: NormalizerBuffers
 
 
@@ -178,7 +180,7 @@ def softmax_backward(layer, d_table, targets, rows, share, buffers, scale, reduc
     vectors = width // LANES
     panels, narrow = (vectors + 1) // 2, vectors % 2 == 1
     scores, d_y = buffers.scores.reshape(-1), buffers.d_y[share.thread]
-    log_z = np.empty(count)
+    log_z = buffers.log_z[share.thread, :count]
     for row in range(count):
         log_z[row] = _log_z(buffers.normalizer.highest, buffers.normalizer.sums, row)
     d_y[:count] = 0
@@ -224,7 +226,9 @@ def softmax_loss(layer, d_y, d_table, targets, buffers, scale, reduction, worker
         count = min(chunk_rows, rows - row)
         softmax_scores(layer, targets, row, count, worker.blocks, buffers)
         barrier_wait(worker)
-        parts = reduction.parts if count == rows else np.array([0, count])
+        one_part = buffers.one_part[worker.thread]
+        one_part[1] = count
+        parts = reduction.parts if count == rows else one_part
         loss += softmax_backward(
             layer, d_table, targets, (row, count), worker.blocks, buffers, scale, Reduction(parts, scratch)
         )

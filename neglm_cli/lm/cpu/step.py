@@ -115,9 +115,8 @@ def backward(transposed, gradients, activations, buffers, batch, config, reducti
             layer_activations, d_out, transposed.w_hh[layer], scratch, batch.state_mask, dims, worker.panels, worker
         )
         of_layer = LayerWeights(gradients.w_ih[layer], gradients.w_hh[layer], gradients.bias[layer])
-        weight_gradients(
-            layer_activations, of_layer, Reduction(reduction.parts, reduction.scratch.reshape(-1)), dims, worker.panels
-        )
+        flat = Reduction(reduction.parts, reduction.scratch.reshape(-1))
+        weight_gradients(layer_activations, of_layer, flat, buffers.ones, dims, worker.panels)
         if config.recurrent_threshold:
             masks = RecurrentDropout(batch.recurrent_keys[layer], config.recurrent_threshold)
             drop_recurrent(of_layer.w_hh, of_layer.w_hh, masks, worker.panels)

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
+from neglm_cli.kernels import register_jitable
 from neglm_cli.lm import scalar
 from neglm_cli.objective.random import draw
 

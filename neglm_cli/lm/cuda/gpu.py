@@ -22,6 +22,9 @@ from numba import float32, float64, int32, int64, types, uint64, void
 from numba.core import config
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.kernels import register_with_numba
+
+register_with_numba()
 
 Array = Any  # on a GPU
 

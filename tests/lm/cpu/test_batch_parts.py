@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neglm_cli.kernels import kernel
+from neglm_cli.lm.cpu import gemm
 from neglm_cli.lm.cpu.batch_parts import PARTS, batch_parts, part_of_rows
-from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, matmul_transposed
+from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction
 from neglm_cli.scale.ranks import pairwise_sum, split_evenly
+
+matmul_transposed = kernel(gemm.matmul_transposed)
 
 INPUTS = 7
 

@@ -12,18 +12,29 @@ NUMBERS = np.concatenate([
 
 
 @kernel
-def exp(numbers: np.ndarray) -> np.ndarray:
-    results = np.empty_like(numbers)
+def compute_exp(numbers: np.ndarray, results: np.ndarray) -> None:
     for i in range(numbers.size):
         results[i] = functions.exp(numbers[i])
-    return results
 
 
 @kernel
-def sigmoid_and_softplus(numbers: np.ndarray) -> np.ndarray:
-    results = np.empty((2, numbers.size), np.float32)
+def compute_both(numbers: np.ndarray, results: np.ndarray) -> None:
     for i in range(numbers.size):
         results[0, i], results[1, i] = functions.sigmoid_and_softplus(numbers[i])
+
+
+dot, sum_of_squares, add_row = (kernel(each) for each in (functions.dot, functions.sum_of_squares, functions.add_row))
+
+
+def exp(numbers: np.ndarray) -> np.ndarray:
+    results = np.empty_like(numbers)
+    compute_exp(numbers, results)
+    return results
+
+
+def sigmoid_and_softplus(numbers: np.ndarray) -> np.ndarray:
+    results = np.empty((2, numbers.size), np.float32)
+    compute_both(numbers, results)
     return results
 
 
@@ -68,9 +79,9 @@ def test_nan_stays_nan(lane: int) -> None:
 def test_products_and_sums_of_rows() -> None:
     random = np.random.default_rng(0)
     a, b = (random.integers(-5, 6, (4, 37)).astype(np.float32) for _ in range(2))
-    assert functions.dot(a, 1, b, 2, 35) == a[1, :35] @ b[2, :35]
-    assert functions.sum_of_squares(a, 3) == (a[3] ** 2).sum()
+    assert dot(a, 1, b, 2, 35) == a[1, :35] @ b[2, :35]
+    assert sum_of_squares(a, 3) == (a[3] ** 2).sum()
     expected = b.copy()
     expected[2, :35] += 3 * a[1, :35]
-    functions.add_row(np.float32(3), a, 1, b, 2, 35)
+    add_row(np.float32(3), a, 1, b, 2, 35)
     np.testing.assert_array_equal(b, expected)

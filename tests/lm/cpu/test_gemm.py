@@ -10,6 +10,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from neglm_cli.kernels import kernel
+from neglm_cli.lm.cpu import gemm
 from neglm_cli.lm.cpu.batch_parts import batch_parts
 from neglm_cli.lm.cpu.gemm import (
     L1_ROWS,
@@ -21,10 +23,10 @@ from neglm_cli.lm.cpu.gemm import (
     Panels,
     Reduction,
     Rows,
-    matmul,
-    matmul_transposed,
 )
 from neglm_cli.simd import LANES
+
+matmul, matmul_transposed = kernel(gemm.matmul), kernel(gemm.matmul_transposed)
 
 MARK = -7777.0
 MARGIN = 3  # values before and after a matrix

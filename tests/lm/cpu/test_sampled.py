@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from neglm_cli.lm.cpu.sampled import draw_noise
+from neglm_cli.kernels import kernel
+from neglm_cli.lm.cpu import sampled
 from neglm_cli.objective.noise import alias_table, probabilities
+
+draw_noise = kernel(sampled.draw_noise)
 
 COUNTS = (10_000 / np.arange(1, 61)).astype(np.int64)
 KEY = np.uint64(77)

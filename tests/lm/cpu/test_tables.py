@@ -5,9 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from neglm_cli.kernels import kernel
+from neglm_cli.lm.cpu import tables
 from neglm_cli.lm.cpu.arrays import sparse_gradients
 from neglm_cli.lm.cpu.gemm import Reduction
-from neglm_cli.lm.cpu.tables import Dropout, SparseGradients, dropout, gather_gradients, group_occurrences, lookup
+from neglm_cli.lm.cpu.tables import Dropout, SparseGradients, gather_gradients, group_occurrences
+
+dropout, lookup = kernel(tables.dropout), kernel(tables.lookup)
 
 WORDS = 40
 DROPPED = 0.3
