@@ -7,12 +7,14 @@ The annotations of a kernel's parameters are its signature: a type of this modul
 flattens. Launches name every argument, and structures must be of the declared class.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Protocol, get_type_hints
 
@@ -22,6 +24,7 @@ from numba import float32, float64, int32, int64, types, uint64, void
 from numba.core import config
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.lm.cuda.cache import kernel_directory
 
 Array = Any  # on a GPU
 
@@ -153,6 +156,8 @@ class Gpu:
         self._stream = cuda.stream()
         self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
+        self._cache = None if IS_SIMULATED else self._enable_cache()
+        self.is_first_start = self._cache is None or not any(self._cache.iterdir())  # so that kernels are compiled
         self.launches = 0
         self.kernels_run: set[str] = set()
 
@@ -161,6 +166,14 @@ class Gpu:
         if not getattr(self._thread, "attached", False):
             cuda.select_device(self.number)
             self._thread.attached = True
+
+    def _enable_cache(self) -> Path | None:
+        """Let Numba store compiled kernels; return their directory, or None if there is none."""
+        versions = (self.name, *self.capability, *driver_version(), *toolkit_version())
+        directory = kernel_directory(" ".join(map(str, versions)), os.environ.get("NUMBA_CACHE_DIR", ""))
+        if directory is not None:
+            import_module("numba.cuda.core.config").CACHE_DIR = str(directory)  # type: ignore[attr-defined]
+        return directory
 
     @property
     def name(self) -> str:
@@ -253,7 +266,7 @@ class Gpu:
     def _compile(self, kernel: Kernel) -> Any:
         key = (kernel.name, id(kernel.function))
         if key not in self._compiled:
-            self._compiled[key] = cuda.jit(void(*kernel.types))(kernel.function)
+            self._compiled[key] = cuda.jit(void(*kernel.types), cache=self._cache is not None)(kernel.function)
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:

@@ -9,6 +9,9 @@
  *                            "late work": the same, but copies to the GPU run at once if their stream is empty
  *   SOFTWARE_GPU_COUNTS      a file to which each launch adds a line: kernel, threads, and executed instructions,
  *                            fused multiply-adds, and accesses to memory
+ *   SOFTWARE_GPUS            how many there are; 1 by default
+ *   SOFTWARE_GPU_PROCESSORS  how many multiprocessors each has; 4 by default. Each runs two blocks at a time
+ *   SOFTWARE_GPU_BUSY        the number of a GPU whose memory is taken
  *   SOFTWARE_GPU_FAULT       a file that says what is wrong with the driver or the GPU; see `is`
  */
 #define _GNU_SOURCE
@@ -32,7 +35,7 @@ enum {
   THREADS_PER_BLOCK = 1, SHARED_PER_BLOCK = 8, WARP_SIZE = 10, PROCESSORS = 16, THREADS_PER_PROCESSOR = 39, MAJOR = 75,
   MINOR = 76, SHARED_OPTIN = 97
 };
-enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2, NUMBER = 4 };
+enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2 };
 enum { SMALL = 256, STACK = 64 << 10, MOST_PARAMETERS = 512 };
 
 static int is(const char *fault) {
@@ -389,6 +392,10 @@ static int gpus(void) {
   const char *count = getenv("SOFTWARE_GPUS");
   return is("no GPUs") ? 0 : count ? atoi(count) : 1;
 }
+static uint64_t processors(void) {
+  const char *count = getenv("SOFTWARE_GPU_PROCESSORS");
+  return count ? atoi(count) : 4;
+}
 static int cuDeviceGetCount(int *count) { return *count = gpus(), OK; }
 static int cuDeviceGet(int *device, int number) { return *device = number, OK; }
 static int cuDeviceGetName(char *name, int size, int device) { return snprintf(name, size, "software GPU"), OK; }
@@ -400,7 +407,7 @@ static int cuDeviceGetAttribute(int *value, int attribute, int device) {
   case SHARED_PER_BLOCK: *value = SHARED_BYTES; break;
   case SHARED_OPTIN: *value = OPTIN_BYTES; break;
   case WARP_SIZE: *value = 32; break;
-  case PROCESSORS: *value = NUMBER; break;
+  case PROCESSORS: *value = processors(); break;
   case THREADS_PER_PROCESSOR: *value = 2 * MOST_THREADS; break;
   case MAJOR: *value = is("old GPU") ? 6 : 8; break;
   case MINOR: *value = 0; break;
@@ -409,7 +416,6 @@ static int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return OK;
 }
 
-static int current;
 static int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (char *)primary + device, OK; }
 static int cuCtxGetCurrent(void **context) { return *context = depth ? contexts[depth - 1] : NULL, OK; }
 static int cuCtxPushCurrent(void *context) { return contexts[depth++] = context, OK; }
@@ -565,7 +571,7 @@ static int launch(struct module *module, const uint32_t *grid, const uint32_t *b
     return OK;
   if (shared + module->kernel->static_bytes > SHARED_BYTES)
     return TOO_MANY_RESOURCES;
-  if (cooperative && blocks > NUMBER * BLOCKS_PER_PROCESSOR)
+  if (cooperative && blocks > processors() * BLOCKS_PER_PROCESSOR)
     return TOO_LARGE_GRID;
   struct launch *made = calloc(1, sizeof *made);
   made->module = module, made->shared = shared, made->cooperative = cooperative;

@@ -110,7 +110,7 @@ class Translator:
                 block = []
             elif statement.startswith("."):
                 declared = self._declaration(statement)
-                (lines if not block else block).append(declared)
+                (block if block else lines).append(declared)
             else:
                 block.append(self._instruction(statement))
                 if re.match(r"(@!?%\w+\s+)?(bra|ret|exit|call)", statement):
@@ -281,7 +281,8 @@ class Translator:
         else:
             result = f"({a} {COMPARISONS[comparison]} {b})"
         if parts[2] in ("and", "or", "xor"):
-            result += f" {dict(zip(('and', 'or', 'xor'), '&|^', strict=True))[parts[2]]} {self._value(operands[3], 'pred')}"
+            logical = {"and": "&", "or": "|", "xor": "^"}[parts[2]]
+            result += f" {logical} {self._value(operands[3], 'pred')}"
         return self._assign(operands[0], result, "pred")
 
     def _selp(self, parts: list[str], operands: list[str]) -> str:
@@ -351,7 +352,7 @@ def _expression(name: str, kind: str, modes: list[str], wide: str, values: list[
         return f"{a} {logical[name]} {b}"
     unary = {"neg": f"-{a}", "abs": f"fabs{suffix}({a})" if floating else f"({a} < 0 ? -{a} : {a})"}
     unary |= {"not": f"!{a}" if kind == "pred" else f"~{a}", "sqrt": f"sqrt{suffix}({a})", "rcp": f"1 / {a}"}
-    unary |= {"popc": f"__builtin_popcountll({a})", "clz": f"({a} ? __builtin_clzll((u64){a}) - {64 - 8 * size_of(kind) if kind != 'pred' else 0} : {8 * size_of(kind) if kind != 'pred' else 0})"}  # fmt: skip  # noqa: E501
+    unary |= {"popc": f"__builtin_popcountll({a})"}
     if name in unary:
         return unary[name]
     if name in ("min", "max"):
