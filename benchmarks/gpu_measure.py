@@ -57,10 +57,12 @@ def by_kernel(lines: str) -> dict[str, dict[str, int]]:
 
 
 def name_of(mangled: str) -> str:
-    """Return the name of a kernel's function; closures share it."""
-    lengths = re.sub(r"_3clocals_3e", "", mangled)
-    parts = re.findall(r"\d+([a-z_]+?)(?=B\d|\d)", lengths)
-    return str(parts[-1] if parts else mangled)
+    """Return the name of a kernel's function, the last part of its mangled name; those of closures are the same."""
+    rest, name = mangled.removeprefix("_ZN"), mangled
+    while length := re.match(r"\d+", rest):
+        end = length.end() + int(length[0])
+        name, rest = rest[length.end() : end], rest[end:]
+    return name
 
 
 def child(model: str, repeats: int) -> None:

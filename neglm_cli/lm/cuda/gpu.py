@@ -37,7 +37,6 @@ Ids = Annotated[Array, IDS]
 Bits = Annotated[Array, BITS]
 Int = Annotated[int, int64]
 Float = Annotated[float, float32]
-Double = Annotated[float, float64]
 
 cuda: Any = numba_cuda  # which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]

@@ -27,12 +27,13 @@ from neglm_cli.lm.cuda.gpu import Array, blocks_for
 from neglm_cli.lm.cuda.losses import make_loss
 from neglm_cli.lm.cuda.network import Network
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
-from neglm_cli.lm.cuda.tables import TableGradients
+from neglm_cli.lm.cuda.tables import TableGradients, most_rows
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.lm.setup import DeviceSetup
 
 SUM_BLOCKS = 256
+FLUSHED_ROWS = 1 << 16  # per launch: a desktop's driver ends launches that take seconds
 
 
 class Training:
@@ -48,7 +49,7 @@ class Training:
             copy_weights(gpu, weights, self.state.exp_avg)
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
-        self._tables = TableGradients(gpu, shape, settings, float(setup.bias))
+        self._tables = TableGradients(gpu, shape, settings, float(setup.bias), setup.noise)
         self._loss = make_loss(network, self._tables, settings, gpu.upload(setup.train_offsets()))
         capacity, source = self._tables.layout.capacity, self._tables.terms.source
         self._y = MatrixView(source, capacity)
@@ -57,9 +58,11 @@ class Training:
         )
         self.result = gpu.zeros(2, np.float64)  # of the last minibatch: see `optimizer.LOSS` and `NORM`
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
+        self._base_rate, self._lazy_rates = 0.0, gpu.zeros(1)
         self._parallel = None
         if ranks.size > 1:
-            most = min(self._tables.layout.total * -(-setup.settings.batch // setup.batch), table_rows(shape))
+            parts = -(-setup.settings.batch // setup.batch)
+            most = most_rows(shape, parts * capacity, parts * self._tables.noise_words, setup.noise)
             self._parallel = DataParallel(ranks, gpu, most, shape, settings)
 
     def step(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
@@ -154,8 +157,15 @@ class Training:
         self._gpu.launch(
             optimizer.flush_lazy_updates, blocks_for(self._gpu, self._tables.layout.total),
             moments=self._table_moments(), width=table_width(self._shape),
-            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step, rate=rate,
+            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
+            rates=self._rates(rate),
         )  # fmt: skip
+
+    def _rates(self, rate: float) -> Array:
+        """Return Adam's learning rates of all steps on the GPU; see `optimizer.lazy_rates`."""
+        if rate != self._base_rate:
+            self._base_rate, self._lazy_rates = rate, self._gpu.upload(optimizer.lazy_rates(rate))
+        return self._lazy_rates
 
     def _flush_decay(self, sparse: SparseGradients, step: int, decay: float) -> None:
         """Apply the decay of anchored SGD that rows skipped before `step`."""
@@ -168,8 +178,10 @@ class Training:
 
     def flush_all_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
-        with self._listed(np.arange(table_rows(self._shape))) as rows:
-            self.flush_lazy_updates(rows, step + 1, rate)
+        rows = np.arange(table_rows(self._shape))
+        for first in range(0, len(rows), FLUSHED_ROWS):
+            with self._listed(rows[first : first + FLUSHED_ROWS]) as listed:
+                self.flush_lazy_updates(listed, step + 1, rate)
 
     def flush_decay(self, step: int, decay: float, rows: np.ndarray) -> None:
         """Apply the decay that these rows of the table skipped in the first `step` steps."""

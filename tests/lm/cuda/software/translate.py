@@ -44,7 +44,7 @@ def canonical(ptx: str) -> str:
         raise UnknownInstructionError("no kernel")
     ptx = ptx.replace(entry[1], "kernel")
     for number, name in enumerate(dict.fromkeys(re.findall(r"_cudapy_smem_\d+", ptx))):
-        ptx = re.sub(rf"\b{name}\b", f"shared_{number}", ptx)
+        ptx = re.sub(rf"\b{name}(?!\d)", f"shared_{number}", ptx)
     return ptx
 
 
@@ -68,21 +68,19 @@ class Translator:
         (parameters,) = [parameters for head, parameters, _ in functions if head.startswith("static void kernel(")]
         sizes = ", ".join(str(size_of(kind)) for kind, _ in parameters)
         synchronizes = int(bool(re.search(r"\bbar(rier)?\.|cudaCGSynchronize", self.ptx)))
-        table = (
-            f"static const int sizes[] = {{{sizes}}};\n"
-            f"const struct kernel translated = {{kernel, {len(parameters)}, sizes, {self.static_bytes}, {synchronizes}}};"
-        )
+        fields = f"kernel, {len(parameters)}, sizes, {self.static_bytes}, {synchronizes}"
+        table = f"static const int sizes[] = {{{sizes}}};\nconst struct kernel translated = {{{fields}}};"
         return "\n".join(['#include "operations.h"', GRID, *prototypes, *bodies, table, ""])
 
     def _declare_shared(self) -> None:
-        pattern = r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?"
-        for align, kind, name, count in re.findall(pattern, self.ptx):
-            if count == "":
+        pattern = r"\.shared\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(\[(\d*)\])?"
+        for align, kind, name, is_array, count in re.findall(pattern, self.ptx):
+            if is_array and not count:
                 self.dynamic.add(name)
                 continue
             start = -(-self.static_bytes // int(align)) * int(align)
             self.shared[name] = start
-            self.static_bytes = start + int(count) * size_of(kind)
+            self.static_bytes = start + int(count or 1) * size_of(kind)
         self.static_bytes = -(-self.static_bytes // 16) * 16
 
     def _functions(self) -> Iterator[tuple[str, list[tuple[str, str]], str]]:
@@ -106,7 +104,7 @@ class Translator:
         self.registers = {}
         for statement in _statements(body):
             if statement in "{}" or statement.endswith(":"):
-                lines += _counted(block) + [statement.replace("$", "_") + (";" if statement.endswith(":") else "")]
+                lines += [*_counted(block), statement.replace("$", "_") + (";" if statement.endswith(":") else "")]
                 block = []
             elif statement.startswith("."):
                 declared = self._declaration(statement)
