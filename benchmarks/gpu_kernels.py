@@ -139,6 +139,7 @@ class Paper:
 
     def __init__(self, assembled: dict[str, Assembled], architecture: Architecture) -> None:
         self._assembled, self._architecture = assembled, architecture
+        self.multiprocessors = architecture.multiprocessors
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         blocks = resident_blocks(self._assembled[kernel.name], self._architecture, threads, shared)

@@ -113,21 +113,23 @@ def step_forward_kernel(side: int, square: int, depth: int, name: str = "step_fo
             for at in range(thread, tile * depth, threads):
                 deep, across = at % depth, at // depth
                 if first + deep < units and top + across < config.batch:
-                    h_part[deep, across] = xh[row + top + across, inputs + 1 + first + deep]
+                    h_part[index(deep), index(across)] = xh[index(row + top + across), index(inputs + 1 + first + deep)]
                 else:
-                    h_part[deep, across] = ZERO
+                    h_part[index(deep), index(across)] = ZERO
             for at in range(thread, depth * GATES * side, threads):
                 deep, gate, across = at // (GATES * side), at // side % GATES, at % side
                 if first + deep < units and left + across < units:
-                    u_part[deep, gate, across] = weights[inputs + 1 + first + deep, gate * units + left + across]
+                    u_part[index(deep), index(gate), index(across)] = weights[
+                        index(inputs + 1 + first + deep), index(gate * units + left + across)
+                    ]
                 else:
-                    u_part[deep, gate, across] = ZERO
+                    u_part[index(deep), index(gate), index(across)] = ZERO
             cuda.syncthreads()
             for deep in range(depth):
                 for i in range(square):
-                    h = h_part[deep, down + i * side]
+                    h = h_part[index(deep), index(down + i * side)]
                     for gate in range(GATES):
-                        sums[i, gate] += h * u_part[deep, gate, right]
+                        sums[i, gate] += h * u_part[index(deep), index(gate), index(right)]
             cuda.syncthreads()
         unit = left + right
         for i in range(square):
@@ -170,19 +172,21 @@ def step_backward_kernel(side: int, square: int, depth: int, name: str = "step_b
                 deep, across = at % depth, at // depth
                 inside = first + deep < GATES * units
                 if inside and top + across < config.batch:
-                    z_part[deep, across] = z[row + config.batch + top + across, first + deep]
+                    z_part[index(deep), index(across)] = z[
+                        index(row + config.batch + top + across), index(first + deep)
+                    ]
                 else:
-                    z_part[deep, across] = ZERO
+                    z_part[index(deep), index(across)] = ZERO
                 if inside and left + across < units:
-                    u_part[deep, across] = weights[inputs + 1 + left + across, first + deep]
+                    u_part[index(deep), index(across)] = weights[index(inputs + 1 + left + across), index(first + deep)]
                 else:
-                    u_part[deep, across] = ZERO
+                    u_part[index(deep), index(across)] = ZERO
             cuda.syncthreads()
             for deep in range(depth):
                 for j in range(square):
-                    u_own[j] = u_part[deep, right + j * side]
+                    u_own[j] = u_part[index(deep), index(right + j * side)]
                 for i in range(square):
-                    d_z = z_part[deep, down + i * side]
+                    d_z = z_part[index(deep), index(down + i * side)]
                     for j in range(square):
                         sums[i, j] += d_z * u_own[j]
             cuda.syncthreads()
@@ -271,9 +275,9 @@ def forward(
                               at_once, lane, count)  # fmt: skip
                 cuda.syncthreads()
                 if part < slices:
-                    for deep in range(part, count, slices):
-                        h_at = offset + deep * at_once + row_group * ROWS
-                        u_at = (first + deep) * GATES * block_units + unit
+                    h_at = offset + part * at_once + row_group * ROWS
+                    u_at = (first + part) * GATES * block_units + unit
+                    for _ in range(part, count, slices):
                         u_i, u_f = shared[index(u_at)], shared[index(u_at + block_units)]
                         u_g, u_o = shared[index(u_at + 2 * block_units)], shared[index(u_at + 3 * block_units)]
                         for i in range(ROWS):
@@ -282,6 +286,8 @@ def forward(
                             sums[i, 1] += h * u_f
                             sums[i, 2] += h * u_g
                             sums[i, 3] += h * u_o
+                        h_at += slices * at_once
+                        u_at += slices * GATES * block_units
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
@@ -345,11 +351,14 @@ def backward(
                               lane, count)  # fmt: skip
                 cuda.syncthreads()
                 if part < slices:
-                    for deep in range(part, count, slices):
-                        u = shared[index((first + deep) * block_units + unit)]
-                        z_at = offset + deep * at_once + row_group * ROWS
+                    z_at = offset + part * at_once + row_group * ROWS
+                    u_at = (first + part) * block_units + unit
+                    for _ in range(part, count, slices):
+                        u = shared[index(u_at)]
                         for i in range(ROWS):
                             sums[i] += shared[index(z_at + i)] * u
+                        z_at += slices * at_once
+                        u_at += slices * block_units
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
