@@ -81,8 +81,9 @@ def child(model: str, repeats: int) -> None:
     rows, steps = settings.batch, settings.bptt
     shares = np.cumsum(task.counts / task.counts.sum())
     words = np.searchsorted(shares, np.random.default_rng(1).random((2, rows, steps))).clip(max=WORDS - 1)
+    inputs, targets = words.astype(np.int32)
     positions = (np.arange(steps) + 1 + 1000 * np.arange(rows)[:, None]).astype(np.uint64)
-    batches = [Minibatch(*words.astype(np.int32), positions, 0, number, number + 1, 0.01) for number in range(repeats)]
+    batches = [Minibatch(inputs, targets, positions, 0, number, number + 1, 0.01) for number in range(repeats)]
     if repeats == 1:
         with open(os.environ["SOFTWARE_GPU_COUNTS"], "a", encoding="ascii") as file:
             file.write("MARK\n")

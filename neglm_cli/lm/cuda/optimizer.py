@@ -183,7 +183,7 @@ def flush_lazy_updates(
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
                 at = np.int64(row) * width + column
                 mean, square, value = m[at], v[at], p[at]
-                for at_step in range(last + 1, last + 1 + min(skipped, MAX_LAZY_STEPS)):
+                for at_step in range(last + 1, last + 1 + min(skipped, MAX_LAZY_STEPS)):  # type: ignore[operator]
                     rate = rates[index(min(at_step, rates.size - 1))]
                     value, mean, square = adam_without_gradient(value, mean, square, rate)
                 if skipped > MAX_LAZY_STEPS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class Training:
     def optimizer_step(self, config: StepConfig, global_batch: Minibatch, sparse: SparseGradients) -> None:
         """Clip gradients by norm, and update all parameters. If the norm is NaN or infinite, nothing is updated."""
         gpu, state, dense_size = self._gpu, self.state, self._loss.dense_size
-        dense, layers = self._loss.dense_gradients.reshape(-1), self.weights.layers
+        dense, layers = self._dense_gradients, self.weights.layers
         gpu.launch(
             optimizer.loss_and_gradient_norm, min(SUM_BLOCKS, blocks_for(gpu, SUM_BLOCKS)),
             layers=self.gradients.layers, sparse=sparse, dense=dense, losses=self._loss.losses,
@@ -113,7 +114,7 @@ class Training:
         rate = step_rate(kind, global_batch.rate, global_batch.step)
         update = Update(kind, global_batch.step, rate, self._settings.clip, global_batch.decay)
         gpu.launch(
-            optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments(),
+            optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments,
             sparse=sparse, row_counts=self._tables.index.counts, last_update_step=state.last_update_step, update=update,
             result=self.result,
         )  # fmt: skip
@@ -121,7 +122,12 @@ class Training:
         self._update_range(moments, self.gradients.layers, update, 0, layers.size)
         if dense_size:
             first = first_output(self._shape) * table_width(self._shape)
-            self._update_range(self._table_moments(), dense, update, first, dense_size)
+            self._update_range(self._table_moments, dense, update, first, dense_size)
+
+    @cached_property
+    def _dense_gradients(self) -> Array:
+        """Those of the output table, flat."""
+        return self._loss.dense_gradients.reshape(-1)
 
     def _update_range(self, moments: Moments, gradients: Array, update: Update, first: int, count: int) -> None:
         self._gpu.launch(
@@ -156,7 +162,7 @@ class Training:
         """Apply the updates that rows skipped before `step`."""
         self._gpu.launch(
             optimizer.flush_lazy_updates, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments(), width=table_width(self._shape),
+            moments=self._table_moments, width=table_width(self._shape),
             last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
             rates=self._rates(rate),
         )  # fmt: skip
@@ -171,7 +177,7 @@ class Training:
         """Apply the decay of anchored SGD that rows skipped before `step`."""
         self._gpu.launch(
             optimizer.flush_decay, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments(), width=table_width(self._shape),
+            moments=self._table_moments, width=table_width(self._shape),
             last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
             decay=decay,
         )  # fmt: skip
@@ -213,6 +219,7 @@ class Training:
         """Sum the loss over ranks. loss: this rank's."""
         return loss if self._parallel is None else self._parallel.sum_of(loss)
 
+    @cached_property
     def _table_moments(self) -> Moments:
         state = self.state
         return Moments(*(array.table.reshape(-1) for array in (self.weights, state.exp_avg, state.exp_avg_sq)))

@@ -120,7 +120,7 @@ class Translator:
         if statement.startswith(".reg"):
             match = re.match(r"\.reg\s+\.(\w+)\s+(.*)", statement, re.S)
             assert match
-            kind, names = REGISTER_TYPES[match[1]], []
+            kind, names = REGISTER_TYPES[match[1]], list[str]()
             for name in re.split(r"\s*,\s*", match[2].strip()):
                 several = re.match(r"(%[\w$]+)<(\d+)>", name)
                 names += [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [name]
