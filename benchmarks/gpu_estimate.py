@@ -1,61 +1,62 @@
-"""Estimated GPU performance: FLOP, bytes and launches per word, and words per second from data sheets.
+"""Estimated GPU performance, from what was measured without a GPU and from data sheets.
 
+    python benchmarks/gpu_measure.py > benchmarks/gpu/measured.json
     python benchmarks/gpu_estimate.py > benchmarks/gpu/estimate.md
 
 Nothing here was measured on a GPU; `neglm doctor` measures yours.
 """
 
-from dataclasses import dataclass, replace
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 FLOAT = 4  # bytes
-PRODUCT_SHARE = 0.4  # assumed fraction of the data sheet's FLOP/s that tiled products reach
-MEMORY_SHARE = 0.7  # assumed fraction of the data sheet's bandwidth
-LAUNCH = 30e-6  # assumed seconds of the host per kernel launch from Python
-STEP = 6e-6  # assumed seconds of latency per step: grid synchronization, and loading the state
-SMALLEST = 4e-6  # assumed minimum seconds of a kernel
+WARP = 32
+ISSUED = 4  # warps' instructions per cycle and multiprocessor
+MEASURED = Path(__file__).with_name("gpu") / "measured.json"
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU by its data sheet: float32 without tensor cores."""
+    """A GPU by its data sheet."""
 
     name: str
-    flops: float
-    bandwidth: float
+    multiprocessors: int
+    clock: float  # Hz, boost
+    bandwidth: float  # bytes per second
+
+    @property
+    def issue_rate(self) -> float:
+        """Return the most instructions of threads per second."""
+        return self.multiprocessors * self.clock * ISSUED * WARP
 
 
-GPUS = (Gpu("T4", 8.1e12, 320e9), Gpu("A100 (40 GB)", 19.5e12, 1555e9), Gpu("RTX 4090", 82.6e12, 1008e9))
+GPUS = (
+    Gpu("T4", 40, 1.59e9, 320e9),
+    Gpu("A100 (40 GB)", 108, 1.41e9, 1555e9),
+    Gpu("RTX 4090", 128, 2.52e9, 1008e9),
+    Gpu("H100 (SXM)", 132, 1.98e9, 3350e9),
+    Gpu("H200", 132, 1.98e9, 4800e9),
+    Gpu("B200", 148, 1.965e9, 8000e9),
+)
 
 
 @dataclass(frozen=True)
 class Model:
-    name: str
-    words: int
+    """A model of `gpu_measure.py`, and its minibatch."""
+
     layers: int
     hidden: int
     batch: int
     steps: int
-    k: int
     moments: int
-    persistent: bool
+    words: int = 10_000
+    k: int = 100
 
     @property
     def rows(self) -> int:
         return self.batch * self.steps
-
-    @property
-    def layer_parameters(self) -> int:
-        return self.layers * 4 * self.hidden * (2 * self.hidden + 1)
-
-    @property
-    def layer_flop(self) -> float:
-        """FLOP per word: the forward product, and those for gradients of weights and of inputs and states."""
-        return 3 * 2 * self.layer_parameters
-
-    @property
-    def loss_flop(self) -> float:
-        """FLOP per word: scores, gradient of y, and gradients of the output table's rows."""
-        return 3 * 2 * (self.k + 1) * (self.hidden + 1)
 
     @property
     def touched(self) -> float:
@@ -70,92 +71,76 @@ class Model:
     @property
     def memory(self) -> float:
         """Bytes read and written per minibatch, without caches."""
-        row = (self.hidden + 1) * FLOAT
+        row, parameters = (self.hidden + 1) * FLOAT, self.layers * 4 * self.hidden * (2 * self.hidden + 1)
         scores = self.rows * (self.k + 1) * row  # rows of the output table, one per draw
         gathered = self.rows * (self.k + 1) * row  # rows of y, for the gradient of each occurrence
         updated = self.touched * row * (3 + 2 + 2 * self.moments)  # gradients: written, read twice; parameters, moments
-        layers = self.layer_parameters * FLOAT * (5 + 2 * self.moments)
+        layers = parameters * FLOAT * (5 + 2 * self.moments)
         states = self.rows * self.layers * self.hidden * FLOAT * 30  # inputs, states, gates, and their gradients
         return scores + gathered + updated + layers + states
 
-    @property
-    def launches(self) -> int:
-        """Kernel launches per minibatch: see `lm.cuda.training`."""
-        steps = 2 * self.layers * (1 if self.persistent else self.steps)
-        return 3 + 1 + self.layers + self.layers + 1 + 2 * self.layers + 1 + 1 + 2 + steps
 
-
-MODELS = (
-    Model("2×300, batch 20, V 10K", 10_000, 2, 300, 20, 20, 100, 0, True),
-    Model("1×512, batch 1000, V 64K", 64_000, 1, 512, 1000, 20, 100, 2, False),
-    Model("1×512, batch 1000, V 800K", 800_000, 1, 512, 1000, 20, 100, 2, False),
-)
-
-
-def estimate(model: Model, gpu: Gpu) -> tuple[float, str]:
-    """Return words per second, and the bottleneck."""
-    recurrent = 2 * model.layers * model.steps
-    parts = {
-        "products": model.rows * model.layer_flop / (PRODUCT_SHARE * gpu.flops),
-        "memory": model.memory / (MEMORY_SHARE * gpu.bandwidth),
-        "latency of steps": recurrent * STEP,
-        "small kernels": model.launches * SMALLEST,
-    }
-    device, host = sum(parts.values()), model.launches * LAUNCH
-    limit = "kernel launches" if host > device else max(parts, key=lambda part: parts[part])
-    return model.rows / max(device, host), limit
-
+MODELS = {
+    "2×300, batch 20": Model(2, 300, 20, 20, 0),
+    "1×512, batch 80": Model(1, 512, 80, 5, 2),
+}
 
 HEAD = """# Estimated GPU performance
 
-**These are estimates, not measurements**: we have no machine with a GPU. Generated by
-`benchmarks/gpu_estimate.py`; `neglm doctor` measures yours. Loss: neglm with k = 100 independent
-noise words, 20 steps.
+**No figure here was measured on a GPU**: we have no machine with one. `neglm doctor` measures yours.
+Generated by `benchmarks/gpu_estimate.py` from `measured.json`, which `benchmarks/gpu_measure.py` writes: a minibatch
+on the software GPU of the tests executes the kernels' PTX, and counts it; the host's time is that of the same calls
+with kernels that do nothing, on a two-core virtual machine. Loss: neglm with k = 100 independent noise words, 10,000
+words.
+"""
 
-| model | FLOP per word | LSTM's share | bytes per word | rows touched | launches per minibatch | per word |
+BOUNDS = """## Bounds
+
+The time of a minibatch is at least each of three: *issue*, the executed instructions, if each takes one of the four
+issue slots of a multiprocessor's cycle, at the boost clock, and none is ever empty; *memory*, the bytes of tables,
+weights and activations at the data sheet's bandwidth, without caches; and *host*, the measured time of launches and
+copies, during which the GPU computes. A PTX instruction is not exactly one machine instruction (an addition of 64-bit
+addresses is two), and latencies are not in these figures: a real GPU is slower than the bound.
+
+| model | GPU | issue, ms | memory, ms | host, ms | words/s, at most | bound |
 |---|---|---|---|---|---|---|"""
-
-WHERE_FROM = """
-FLOP: three products per LSTM weight (forward, gradients of inputs, gradients of weights), and three
-per value of an output row, for each word and noise word. Bytes: rows of the output table for scores,
-rows of y for their gradients, updated rows with gradients and optimizer state, weights, and
-activations, all without caches. Rows touched: distinct ones in a minibatch, for word frequencies
-∝ 1 / rank.
-
-| model | GPU | data sheet | expected words/s | bottleneck |
-|---|---|---|---|---|"""
-
-ASSUMED = """
-Assumptions: products reach {products:.0%} of the data sheet's float32 rate, and memory {memory:.0%}
-of its bandwidth; a launch from Python takes the host {launch:.0f} µs; a step has {step:.0f} µs of
-latency; no kernel takes less than {smallest:.0f} µs.
-
-At batch 20, all steps of a layer are one launch. With one launch per step, a minibatch would need
-{many} launches, which take the host {host:.1f} ms: at most {slow:,.0f} words/s, on any GPU."""
 
 
 def main() -> None:
+    measured: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
     print(HEAD)
-    for model in MODELS:
-        flop, size = model.layer_flop + model.loss_flop, model.memory / model.rows
-        print(
-            f"| {model.name} | {flop / 1e6:.1f} M | {model.layer_flop / flop:.0%} | {size / 1e3:,.0f} K "
-            f"| {model.touched:,.0f} | {model.launches} | {model.launches / model.rows:.4f} |"
-        )
-    print(WHERE_FROM)
-    for model in MODELS:
+    for name, found in measured.items():
+        report_counts(name, found, MODELS[name])
+    print(BOUNDS)
+    for name, found in measured.items():
         for gpu in GPUS:
-            rate, limit = estimate(model, gpu)
-            sheet = f"{gpu.flops / 1e12:.1f} TFLOP/s, {gpu.bandwidth / 1e9:,.0f} GB/s"
-            print(f"| {model.name} | {gpu.name} | {sheet} | {rate:,.0f} | {limit} |")
-    small = replace(MODELS[0], persistent=False)
-    host = small.launches * LAUNCH
+            report_bound(name, found, MODELS[name], gpu)
+
+
+def report_counts(name: str, found: dict[str, Any], model: Model) -> None:
+    kernels, host = found["kernels"], found["host"]
+    total = sum(each["instructions"] for each in kernels.values())
+    print(f"## {name}: {model.rows} words per minibatch\n")
     print(
-        ASSUMED.format(
-            products=PRODUCT_SHARE, memory=MEMORY_SHARE, launch=LAUNCH * 1e6, step=STEP * 1e6, smallest=SMALLEST * 1e6,
-            many=small.launches, host=host * 1e3, slow=small.rows / host,
-        )
-    )  # fmt: skip
+        f"The host takes {1e3 * host['seconds']:.1f} ms of CPU time for {host['launches']:.0f} launches and the copies.\n"
+    )
+    print("| kernel | launches | instructions, millions | share | per fused multiply-add |\n|---|---|---|---|---|")
+    for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
+        share, adds = counts["instructions"] / total, counts["multiply_adds"]
+        each = f"{counts['instructions'] / adds:.1f}" if adds else ""
+        print(f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {share:.1%} | {each} |")
+    print(f"| all | {sum(each['launches'] for each in kernels.values())} | {total / 1e6:,.1f} | | |\n")
+
+
+def report_bound(name: str, found: dict[str, Any], model: Model, gpu: Gpu) -> None:
+    seconds = {
+        "issue": sum(each["instructions"] for each in found["kernels"].values()) / gpu.issue_rate,
+        "memory": model.memory / gpu.bandwidth,
+        "host": found["host"]["seconds"],
+    }
+    longest = max(seconds, key=lambda each: seconds[each])
+    times = " | ".join(f"{1e3 * value:.2f}" for value in seconds.values())
+    print(f"| {name} | {gpu.name} | {times} | {model.rows / seconds[longest]:,.0f} | {longest} |")
 
 
 if __name__ == "__main__":

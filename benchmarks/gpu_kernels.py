@@ -1,4 +1,4 @@
-"""Resource usage of the compiled GPU kernels on seven architectures: registers, shared memory, occupancy.
+"""Resource usage of the compiled GPU kernels on seven architectures: registers, shared memory, occupancy, inner loops.
 
     python benchmarks/gpu_kernels.py > benchmarks/gpu/kernels.md
 
@@ -18,6 +18,9 @@ import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.gpu_sass import KINDS, Loop, busiest_loop  # noqa: E402
 
 WARP = 32
 REGISTERS = 65536  # per multiprocessor
@@ -52,41 +55,12 @@ ARCHITECTURES = (
     Architecture((12, 0), 1536, 24, 100, 1024, "RTX 5090", 170),
 )
 
-GEMM_SMALL = "shared memory: 8 values read per 16 FMAs, so at most half of the peak FMA rate"
-GEMM_LARGE = "FMA: 64 per 16 values from shared memory; 8 or 16 warps must hide all latencies"
-STEPS = "latency: sequential steps, each with a grid synchronization; h (or dz) comes from L2"
-LIMITS = {
-    "gemm_nn_64": GEMM_SMALL,
-    "gemm_tn_64": GEMM_SMALL,
-    "gemm_nt_64": GEMM_SMALL,
-    "gemm_nn_128": GEMM_LARGE,
-    "gemm_tn_128": GEMM_LARGE,
-    "gemm_nt_128": GEMM_LARGE,
-    "step_forward": "shared memory: 8 values per 16 FMAs; 512 blocks at 1000 rows of 512 units",
-    "step_backward": "shared memory: 4 values per 4 FMAs, the lowest ratio of all products",
-    "forward": STEPS,
-    "backward": STEPS,
-    "list_occurrences": "latency of atomics; each frequent word has a single counter",
-    "scan_rows": "latency: one block, whose partial sums are scanned by one thread",
-    "order_occurrences": "memory, random access: 5 values read per value written",
-    "lookup": "memory: one row read, one written; with dropout, two 64-bit hashes per value",
-    "carry_states": "launch overhead: 24 KB per layer",
-    "gather_gradients": "memory: one row of y per occurrence (k + 1 per word), random access, mostly from L2",
-    "token_loss": "memory: k + 1 rows of the output table per word, random access, then again from L1 or L2",
-    "shared_loss": "shared memory: accumulates the gradient of y, with a read and a write per FMA",
-    "log_normalizers": "memory: two passes over scores (rows × words), the second from L2; exp",
-    "softmax_gradients": "memory: scores read and written once; exp",
-    "loss_and_gradient_norm": "memory; then one thread sums the results of 256 blocks, about 10 µs",
-    "update_range": "memory: 3 (SGD) to 7 (Adam) values per weight",
-    "update_rows": "memory: like update_range, with random access to rows",
-    "flush_lazy_updates": "float64, which is slow on most GPUs: a square root and a division per step",
-}
-
 
 class Assembled(NamedTuple):
     registers: int
     shared: int  # bytes
     stack: int
+    loop: Loop | None  # the innermost one with the most work
 
 
 def tool(name: str) -> Path:
@@ -112,9 +86,11 @@ def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
             library = tool("nvlink").parent.parent / "lib" / "libcudadevrt.a"
             said = run([tool("nvlink"), "-v", f"-arch={architecture.name}", made, library, "-o", Path(directory) / "k"])
             said = said[said.index(f"lstm{len(kernel.name)}{kernel.name}") :].split("\n", 2)[1]
+            made = Path(directory) / "k"
+        loop = busiest_loop(run([tool("nvdisasm"), "-c", made]))
     registers, shared = re.search(r"[Uu]sed (\d+) registers", said), re.search(r"(\d+) bytes smem", said)
     assert registers is not None, said
-    return Assembled(int(registers[1]), int(shared[1]) if shared else 0, int(stack[1]))
+    return Assembled(int(registers[1]), int(shared[1]) if shared else 0, int(stack[1]), loop)
 
 
 def run(command: list[Any]) -> str:
@@ -139,6 +115,7 @@ class Paper:
 
     def __init__(self, assembled: dict[str, Assembled], architecture: Architecture) -> None:
         self._assembled, self._architecture = assembled, architecture
+        self.multiprocessors = architecture.multiprocessors
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         blocks = resident_blocks(self._assembled[kernel.name], self._architecture, threads, shared)
@@ -156,7 +133,6 @@ def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[i
 
 def main() -> None:
     kernels = list(KERNELS.values())
-    assert set(LIMITS) == set(KERNELS)
     table: dict[Architecture, dict[str, Assembled]] = {}
     plans: dict[Architecture, dict[str, PersistentPlan | None]] = {}
     for architecture in ARCHITECTURES:
@@ -211,12 +187,31 @@ def report(
                 else "- | | | |"
             )
             print(f"| {architecture.gpu} | {architecture.name} | {name} | {cells} |")
-    print("\n## Bottlenecks\n\n| kernel | shared memory at launch, sm_80 | bottleneck |\n|---|---|---|")
+    report_loops(kernels, table, plans)
+
+
+def report_loops(
+    kernels: list[Kernel], table: dict[Architecture, dict[str, Assembled]],
+    plans: dict[Architecture, dict[str, PersistentPlan | None]],
+) -> None:  # fmt: skip
     a100 = ARCHITECTURES[1]
+    print(f"\n## Innermost loops, {a100.name}\n")
+    print("SASS instructions, by nvdisasm, of the innermost loop with the most fused multiply-adds (FFMA), or of the")
+    print(
+        "largest one. A multiprocessor issues four warps' instructions per cycle, of any kind; the share of FFMA is the"
+    )
+    print("most that it can reach of its peak FLOP/s. Shared memory is that of a block at launch.\n")
+    print(f"| kernel | shared memory | instructions | {' | '.join(KINDS)} | share of FFMA |")
+    print("|---" * (len(KINDS) + 4) + "|")
     for kernel in kernels:
         shared = launched(kernel, plans[a100])[1] + table[a100][kernel.name].shared
         assert shared <= SHARED_BYTES
-        print(f"| {kernel.name} | {shared:,} | {LIMITS[kernel.name]} |")
+        loop = table[a100][kernel.name].loop
+        if loop is None:
+            print(f"| {kernel.name} | {shared:,} | no loop |" + " |" * (len(KINDS) + 1))
+            continue
+        counts = " | ".join(str(loop.kinds[kind]) for kind in KINDS)
+        print(f"| {kernel.name} | {shared:,} | {loop.size} | {counts} | {loop.share:.0%} |")
 
 
 def occupancy(

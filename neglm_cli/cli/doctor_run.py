@@ -27,6 +27,9 @@ WORDS, FEW_WORDS = 10_000, 90
 MINIBATCHES, MINIBATCHES_ON_GPU = 30, 200
 SECONDS = 10.0
 SIDE, ROUNDS = 1024, 5  # of matrix products by NumPy
+BEST_SIDE, SLOW_SIDE = 4096, 64  # of matrix products on a GPU
+FAST_NOTE = " at the sizes of the paper's model, after compiling its kernels"
+SLOW_NOTE = " at small sizes, because it is slow"
 
 
 @dataclass
@@ -74,31 +77,39 @@ def examine(gpu: "Gpu | None", threads: int, quick: bool) -> Examined:
     small = Task(replace(SMALL, threads=threads), FEW_WORDS)
     examined.checks += [(CPU, check) for check in cpu_checks(small)]
     task = Task(Settings(threads=threads), WORDS, MINIBATCHES)
-    if gpu is not None:
-        _check_gpu(examined, gpu, threads)
+    fast = True if gpu is None else _check_gpu(examined, gpu, threads)
     if not quick:
         console.note("measuring training speed …")
+        if not fast:
+            task, examined.model = small, "a small model, because the GPU is slow"
         examined.rates[CPU] = cpu_rates(task)
         if gpu is not None:
-            _measure_gpu(examined, gpu, task._replace(minibatches=MINIBATCHES_ON_GPU))
+            on_gpu = task._replace(minibatches=MINIBATCHES_ON_GPU) if fast else task
+            _measure_gpu(examined, gpu, on_gpu, BEST_SIDE if fast else SLOW_SIDE)
     return examined
 
 
-def _check_gpu(examined: Examined, gpu: "Gpu", threads: int) -> None:
-    from neglm_cli.lm.cuda.checks import PAPER, Sizes, all_checks
+def _check_gpu(examined: Examined, gpu: "Gpu", threads: int) -> bool:
+    """Run the checks. Return False if the GPU is too slow for those of real sizes."""
+    from neglm_cli.lm.cuda.checks import SMALL_SIZES, all_checks, sizes_for
 
-    console.note("checking the GPU at the sizes of the paper's model, after compiling its kernels …")
-    for check in all_checks(gpu, Sizes(replace(PAPER, threads=threads)), console.note):
+    sizes = sizes_for(gpu, threads)
+    fast = sizes.words != SMALL_SIZES.words
+    console.note(f"checking the GPU{FAST_NOTE if fast else SLOW_NOTE} …")
+    for check in all_checks(gpu, sizes, console.note):
         examined.checks.append((GPU, check))
+    return fast
 
 
-def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task) -> None:
-    """Benchmark the GPU. An error is reported as a failed check."""
+def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task, best: int) -> None:
+    """Benchmark the GPU. best: side of the matrices whose product is timed. An error is reported as a failed check."""
     from neglm_cli.lm.cuda.checks import Sizes, describe_plans
+    from neglm_cli.lm.cuda.gemm import Extent
     from neglm_cli.lm.cuda.rates import rates
 
     try:
-        examined.rates[GPU] = rates(gpu, task, console.note) | {"steps": describe_plans(gpu, Sizes())}
+        plans = describe_plans(gpu, Sizes(task.settings))
+        examined.rates[GPU] = rates(gpu, task, console.note, Extent(best, best, best)) | {"steps": plans}
     except Exception as error:
         examined.checks.append((GPU, Check("speed", failure=described(error))))
 

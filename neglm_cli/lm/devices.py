@@ -116,7 +116,8 @@ def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None
     from neglm_cli.lm.cuda.network import Kernels
     from neglm_cli.lm.cuda.warmup import smoke_test
 
-    note("compiling kernels for the GPU, which takes a while …")
+    if gpu.is_first_start:
+        note("compiling kernels for the GPU, which takes a while …")
     shape, settings = model[0].shape, model[1]
     extent = Extent(settings.batch * settings.bptt, 4 * shape.hidden, shape.hidden + 1)
     kernels = Kernels(choose_gemm(gpu, extent, note))

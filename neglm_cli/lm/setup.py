@@ -24,7 +24,7 @@ class DeviceSetup:
         self.rows = slice(starts[ranks.rank], starts[ranks.rank + 1])
         self.batch = self.rows.stop - self.rows.start
         self.bias = np.float32(LOSSES[settings.loss].bias)  # the factor of biases
-        self._noise = noise.probabilities(counts, settings.noise_alpha)
+        self.noise = noise.probabilities(counts, settings.noise_alpha)  # of words: float64 (V,)
 
     @property
     def local_settings(self) -> Settings:
@@ -33,14 +33,14 @@ class DeviceSetup:
 
     def alias_table(self) -> np.ndarray:
         """Return the table that noise words are drawn from: uint64 (V,)."""
-        return noise.alias_table(self._noise)
+        return noise.alias_table(self.noise)
 
     def train_offsets(self) -> np.ndarray:
         """Return the offsets of training scores: float32 (V,)."""
         settings = self.settings
-        return losses.train_offsets(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
+        return losses.train_offsets(settings.loss, self.noise, settings.k, settings.log_z).astype(np.float32)
 
     def logit_offsets(self) -> np.ndarray:
         """Return the offsets of logits: float32 (V,)."""
         settings = self.settings
-        return losses.logit_offsets(settings.loss, self._noise, settings.k, settings.log_z).astype(np.float32)
+        return losses.logit_offsets(settings.loss, self.noise, settings.k, settings.log_z).astype(np.float32)

@@ -1,8 +1,7 @@
-"""`--device` with a broken driver or GPU: a stub of the driver, under the real numba-cuda."""
+"""`--device` with a broken driver or GPU: the software GPU with a fault, under the real numba-cuda."""
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import one_sentence, only_text, users_environment
+from tests.lm.cuda.software.build import build, missing
 from tests.warm import Warm
 
-SOURCE = Path(__file__).parents[1] / "lm" / "cuda" / "stub_libcuda.c"
-COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 TINY = (
     "--hidden", "3", "--layers", "1", "--k", "2", "--batch", "2", "--bptt", "2", "--no-cache", "--threads", "1",
     "--epochs", "1",
@@ -40,25 +38,20 @@ TRIALS = {
 MODELS = {
     "only the trial": "the GPU gives wrong results for a tiny model",
     "only the trial launches": "the GPU fails: ",
-    "little memory": "Stub GPU has ",
+    "little memory": "software GPU has ",
 }
 FAILURES = DRIVERS | TRIALS | MODELS
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 @pytest.fixture(scope="module")
 def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
-    """Runs commands that load the stub; a file says how it should fail."""
-    directory = tmp_path_factory.mktemp("stub")
-    mode = directory / "mode"
-    assert COMPILER
-    library = directory / "libcuda.so.1"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, SOURCE, "-lm"], check=True)
-    (directory / "libcuda.so").symlink_to(library.name)
-    path = os.pathsep.join(filter(None, [str(directory), os.environ.get("LD_LIBRARY_PATH")]))
-    started = Warm(users_environment() | {"LD_LIBRARY_PATH": path, "STUB_MODE_FILE": str(mode)})
-    yield started, mode
+    """Runs commands on the software GPU; a file says what is wrong with it."""
+    directory = tmp_path_factory.mktemp("gpu")
+    fault = directory / "fault"
+    started = Warm(users_environment() | build(directory) | {"SOFTWARE_GPU_FAULT": str(fault)})
+    yield started, fault
     started.close()
 
 
@@ -81,8 +74,8 @@ def broken(stub: tuple[Warm, Path], trained: tuple[Path, float], monkeypatch: py
     monkeypatch.chdir(trained[0])
 
     def run(failure: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
-        warm, mode = stub
-        mode.write_text(failure, encoding="ascii")
+        warm, fault = stub
+        fault.write_text(failure, encoding="ascii")
         result = warm.run(list(arguments), trained[0])
         assert result.returncode == code, result.stderr.decode()
         return result
@@ -117,7 +110,7 @@ def test_training(broken: Broken, failure: str) -> None:
     assert Path(failure).read_bytes() == Path("cpu").read_bytes()
     before = sorted(os.listdir())
     notes = refused(broken(failure, *TRAIN, "cuda", "--device", "cuda", code=1).stderr, failure)
-    assert all(re.match("using Stub GPU|compiling kernels|counting words", note) for note in notes), notes
+    assert all(re.match("using software GPU|compiling kernels|counting words", note) for note in notes), notes
     assert sorted(os.listdir()) == before
 
 

@@ -1,7 +1,7 @@
 """Checks of a GPU: every kernel at realistic sizes, against NumPy and the CPU device."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -29,6 +29,7 @@ from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Gemm, Groups, MatrixView, 
 from neglm_cli.lm.cuda.gpu import KERNELS, Gpu
 from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels, Network, PersistentPlan
 from neglm_cli.lm.device import Device
+from neglm_cli.lm.setup import MAX_SCORES
 from neglm_cli.settings.train_lm import Settings
 
 GROUPS = 2
@@ -49,6 +50,23 @@ class Sizes:
 
     def task(self, **changes: object) -> Task:
         return Task(changed_settings(self.settings, changes), self.words, self.minibatches, self.scored)
+
+
+SLOW = 20e9  # FLOP/s of products; at less, checks at the sizes of the paper's model take hours
+PROBE = Extent(256, 256, 256)
+SMALL = Settings(k=7, hidden=13, layers=2, embedding=10, dropout=0.3, init_range=0.5, init_output=0.5, batch=6, bptt=5)
+SMALL_SIZES = Sizes(
+    SMALL, words=90, many_words=MAX_SCORES // (SMALL.batch * SMALL.bptt) + 1, minibatches=1,
+    products=(Extent(40, 70, 33), Extent(130, 140, 17)),
+)  # fmt: skip
+
+
+def sizes_for(gpu: Gpu, threads: int) -> Sizes:
+    """Return small sizes for a GPU that is slow, because it is software."""
+    trial, gemm = Trial(gpu, PROBE), TiledGemm(gpu)
+    trial.difference(gemm, gemm)  # compiles it
+    sizes = SMALL_SIZES if trial.rate(gemm) < SLOW else Sizes()
+    return replace(sizes, settings=replace(sizes.settings, threads=threads))
 
 
 class NumpyGemm:

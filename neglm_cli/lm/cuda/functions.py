@@ -13,6 +13,7 @@ LOWER, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 # Of a minibatch's header. It ends with the keys of dropout masks: of units, then of recurrent weights.
 FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, WORD_KEY, DROPOUT_KEYS = range(6)
 inlined = register_jitable  # compiled without a GPU, unlike a device function of Numba's
+index = np.uint64  # of an element of an array: Numba tests other types for indices from the end, below 0
 
 
 @inlined

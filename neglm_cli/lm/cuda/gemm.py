@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from numba import float32
 
-from neglm_cli.lm.cuda.functions import ZERO
+from neglm_cli.lm.cuda.functions import ZERO, index
 from neglm_cli.lm.cuda.gpu import Gpu, Int, Kernel, Matrix, cuda, kernel
 
 
@@ -100,27 +100,35 @@ def _gemm_kernel(name: str, tile: int, square: int, depth: int, a_transposed: bo
                     deep, across = at % depth, at // depth
                 if first + deep < k and top + across < m:
                     if a_transposed:
-                        a_part[deep, across] = a[a_row + first + deep, a_column + top + across]
+                        a_part[index(deep), index(across)] = a[
+                            index(a_row + first + deep), index(a_column + top + across)
+                        ]
                     else:
-                        a_part[deep, across] = a[a_row + top + across, a_column + first + deep]
+                        a_part[index(deep), index(across)] = a[
+                            index(a_row + top + across), index(a_column + first + deep)
+                        ]
                 else:
-                    a_part[deep, across] = ZERO
+                    a_part[index(deep), index(across)] = ZERO
                 if b_transposed:
                     deep, across = at % depth, at // depth
                 else:
                     deep, across = at // tile, at % tile
                 if first + deep < k and left + across < n:
                     if b_transposed:
-                        b_part[deep, across] = b[b_row + left + across, b_column + first + deep]
+                        b_part[index(deep), index(across)] = b[
+                            index(b_row + left + across), index(b_column + first + deep)
+                        ]
                     else:
-                        b_part[deep, across] = b[b_row + first + deep, b_column + left + across]
+                        b_part[index(deep), index(across)] = b[
+                            index(b_row + first + deep), index(b_column + left + across)
+                        ]
                 else:
-                    b_part[deep, across] = ZERO
+                    b_part[index(deep), index(across)] = ZERO
             cuda.syncthreads()
             for deep in range(depth):
                 for i in range(square):
-                    a_own[i] = a_part[deep, down + i * side]
-                    b_own[i] = b_part[deep, right + i * side]
+                    a_own[i] = a_part[index(deep), index(down + i * side)]
+                    b_own[i] = b_part[index(deep), index(right + i * side)]
                 for i in range(square):
                     for j in range(square):
                         sums[i, j] += a_own[i] * b_own[j]
@@ -130,8 +138,8 @@ def _gemm_kernel(name: str, tile: int, square: int, depth: int, a_transposed: bo
                 row, column = top + down + i * side, left + right + j * side
                 if row < m and column < n:
                     if accumulate:
-                        sums[i, j] += c[c_row + row, c_column + column]
-                    c[c_row + row, c_column + column] = sums[i, j]
+                        sums[i, j] += c[index(c_row + row), index(c_column + column)]
+                    c[index(c_row + row), index(c_column + column)] = sums[i, j]
 
     return gemm
 

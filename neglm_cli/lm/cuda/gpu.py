@@ -7,12 +7,14 @@ The annotations of a kernel's parameters are its signature: a type of this modul
 flattens. Launches name every argument, and structures must be of the declared class.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Protocol, get_type_hints
 
@@ -23,6 +25,8 @@ from numba.core import config
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import register_with_numba
+from neglm_cli.lm.cuda.cache import kernel_directory
+from neglm_cli.lm.cuda.launcher import Launcher
 
 register_with_numba()
 
@@ -37,7 +41,6 @@ Ids = Annotated[Array, IDS]
 Bits = Annotated[Array, BITS]
 Int = Annotated[int, int64]
 Float = Annotated[float, float32]
-Double = Annotated[float, float64]
 
 cuda: Any = numba_cuda  # which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
@@ -156,6 +159,9 @@ class Gpu:
         self._stream = cuda.stream()
         self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
+        self._launchers: dict[tuple[str, int], Launcher] = {}
+        self._cache = None if IS_SIMULATED else self._enable_cache()
+        self.is_first_start = self._cache is None or not any(self._cache.iterdir())  # so that kernels are compiled
         self.launches = 0
         self.kernels_run: set[str] = set()
 
@@ -164,6 +170,19 @@ class Gpu:
         if not getattr(self._thread, "attached", False):
             cuda.select_device(self.number)
             self._thread.attached = True
+
+    @cached_property
+    def _core_stream(self) -> Any:
+        """The stream as a class of cuda.core, which launches take."""
+        return import_module("cuda.core").Stream.from_handle(self.stream_handle)
+
+    def _enable_cache(self) -> Path | None:
+        """Let Numba store compiled kernels; return their directory, or None if there is none."""
+        versions = (self.name, *self.capability, *driver_version(), *toolkit_version())
+        directory = kernel_directory(" ".join(map(str, versions)), os.environ.get("NUMBA_CACHE_DIR", ""))
+        if directory is not None:
+            import_module("numba.cuda.core.config").CACHE_DIR = str(directory)  # type: ignore[attr-defined]
+        return directory
 
     @property
     def name(self) -> str:
@@ -248,15 +267,23 @@ class Gpu:
         ordered = kernel.ordered(arguments)
         if not isinstance(grid, Grid):
             grid = Grid(grid)
-        compiled = self._compile(kernel)
-        compiled[grid.blocks, grid.threads or kernel.threads, self._stream, grid.shared](*ordered)
+        self._run(kernel, replace(grid, threads=grid.threads or kernel.threads), ordered)
         self.launches += 1
         self.kernels_run.add(kernel.name)
+
+    def _run(self, kernel: Kernel, grid: Grid, arguments: list[Any]) -> None:
+        if IS_SIMULATED:
+            self._compile(kernel)[grid.blocks, grid.threads, self._stream, grid.shared](*arguments)
+            return
+        key = (kernel.name, id(kernel.function))
+        if key not in self._launchers:
+            self._launchers[key] = Launcher(self._compile(kernel))
+        self._launchers[key].launch(grid.blocks, grid.threads, grid.shared, self._core_stream, arguments)
 
     def _compile(self, kernel: Kernel) -> Any:
         key = (kernel.name, id(kernel.function))
         if key not in self._compiled:
-            self._compiled[key] = cuda.jit(void(*kernel.types))(kernel.function)
+            self._compiled[key] = cuda.jit(void(*kernel.types), cache=self._cache is not None)(kernel.function)
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:

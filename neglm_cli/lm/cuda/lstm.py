@@ -20,12 +20,13 @@ from numba import float32
 
 from neglm_cli.lm import scalar
 from neglm_cli.lm.cuda.arrays import BatchArrays, StepConfig
-from neglm_cli.lm.cuda.functions import ZERO, dropout_mask, inlined, state_mask
+from neglm_cli.lm.cuda.functions import ZERO, dropout_mask, index, inlined, state_mask
 from neglm_cli.lm.cuda.gemm import MatrixView
 from neglm_cli.lm.cuda.gpu import Int, Kernel, Matrix, cuda, kernel
 
 GATES = 4
 ROWS = 4  # of each thread of the persistent kernels
+LANES = 32  # threads that copy a row to shared memory
 
 
 class LayerArrays(NamedTuple):
@@ -112,21 +113,23 @@ def step_forward_kernel(side: int, square: int, depth: int, name: str = "step_fo
             for at in range(thread, tile * depth, threads):
                 deep, across = at % depth, at // depth
                 if first + deep < units and top + across < config.batch:
-                    h_part[deep, across] = xh[row + top + across, inputs + 1 + first + deep]
+                    h_part[index(deep), index(across)] = xh[index(row + top + across), index(inputs + 1 + first + deep)]
                 else:
-                    h_part[deep, across] = ZERO
+                    h_part[index(deep), index(across)] = ZERO
             for at in range(thread, depth * GATES * side, threads):
                 deep, gate, across = at // (GATES * side), at // side % GATES, at % side
                 if first + deep < units and left + across < units:
-                    u_part[deep, gate, across] = weights[inputs + 1 + first + deep, gate * units + left + across]
+                    u_part[index(deep), index(gate), index(across)] = weights[
+                        index(inputs + 1 + first + deep), index(gate * units + left + across)
+                    ]
                 else:
-                    u_part[deep, gate, across] = ZERO
+                    u_part[index(deep), index(gate), index(across)] = ZERO
             cuda.syncthreads()
             for deep in range(depth):
                 for i in range(square):
-                    h = h_part[deep, down + i * side]
+                    h = h_part[index(deep), index(down + i * side)]
                     for gate in range(GATES):
-                        sums[i, gate] += h * u_part[deep, gate, right]
+                        sums[i, gate] += h * u_part[index(deep), index(gate), index(right)]
             cuda.syncthreads()
         unit = left + right
         for i in range(square):
@@ -169,19 +172,21 @@ def step_backward_kernel(side: int, square: int, depth: int, name: str = "step_b
                 deep, across = at % depth, at // depth
                 inside = first + deep < GATES * units
                 if inside and top + across < config.batch:
-                    z_part[deep, across] = z[row + config.batch + top + across, first + deep]
+                    z_part[index(deep), index(across)] = z[
+                        index(row + config.batch + top + across), index(first + deep)
+                    ]
                 else:
-                    z_part[deep, across] = ZERO
+                    z_part[index(deep), index(across)] = ZERO
                 if inside and left + across < units:
-                    u_part[deep, across] = weights[inputs + 1 + left + across, first + deep]
+                    u_part[index(deep), index(across)] = weights[index(inputs + 1 + left + across), index(first + deep)]
                 else:
-                    u_part[deep, across] = ZERO
+                    u_part[index(deep), index(across)] = ZERO
             cuda.syncthreads()
             for deep in range(depth):
                 for j in range(square):
-                    u_own[j] = u_part[deep, right + j * side]
+                    u_own[j] = u_part[index(deep), index(right + j * side)]
                 for i in range(square):
-                    d_z = z_part[deep, down + i * side]
+                    d_z = z_part[index(deep), index(down + i * side)]
                     for j in range(square):
                         sums[i, j] += d_z * u_own[j]
             cuda.syncthreads()
@@ -207,6 +212,28 @@ STEP_KERNELS = StepKernels(step_forward_kernel(16, 4, 16), step_backward_kernel(
 # --- all time steps in one launch -----------------------------------------------------------------------
 
 
+@inlined
+def stage_row(array, row, column, inside, shared, start, pitch, lane, count, lanes=LANES):
+    """Copy every `lanes`-th of `count` values of a row to shared memory, `pitch` apart, or zeros if not `inside`.
+
+    Four loads are in flight at a time.
+    """
+    deep = lane
+    if inside:
+        while deep + 3 * lanes < count:
+            a, b = array[index(row), index(column + deep)], array[index(row), index(column + deep + lanes)]
+            c = array[index(row), index(column + deep + 2 * lanes)]
+            d = array[index(row), index(column + deep + 3 * lanes)]
+            shared[index(start + deep * pitch)] = a
+            shared[index(start + (deep + lanes) * pitch)] = b
+            shared[index(start + (deep + 2 * lanes) * pitch)] = c
+            shared[index(start + (deep + 3 * lanes) * pitch)] = d
+            deep += 4 * lanes
+    while deep < count:
+        shared[index(start + deep * pitch)] = array[index(row), index(column + deep)] if inside else ZERO
+        deep += lanes
+
+
 @kernel(threads=256, cooperative=True)
 def forward(
     step: Int, layer: LayerArrays, out: MatrixView, batch: BatchArrays, config: StepConfig, tiling: Tiling
@@ -228,9 +255,12 @@ def forward(
     sums = cuda.local.array((ROWS, GATES), float32)
     part, unit = thread // block_units, thread % block_units
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
-    for at in range(thread, offset, threads):
-        deep, gate, across = at // (GATES * block_units), at // block_units % GATES, at % block_units
-        shared[at] = weights[inputs + 1 + deep, gate * units + left + across] if left + across < units else ZERO
+    lane, warp, warps = thread % LANES, thread // LANES, threads // LANES
+    for deep in range(thread, units, threads):
+        for gate in range(GATES):
+            for across in range(block_units):
+                value = weights[inputs + 1 + deep, gate * units + left + across] if left + across < units else ZERO
+                shared[index((deep * GATES + gate) * block_units + across)] = value
     while step < steps:
         for top in range(step * rows, (step + 1) * rows, at_once):
             bottom = min(top + at_once, (step + 1) * rows)
@@ -240,18 +270,24 @@ def forward(
             for first in range(0, units, depth):
                 count = min(depth, units - first)
                 cuda.syncthreads()
-                for at in range(thread, at_once * count, threads):
-                    deep, across = at % count, at // count
-                    inside = top + across < bottom
-                    value = xh[top + across, inputs + 1 + first + deep] if inside else ZERO
-                    shared[offset + deep * at_once + across] = value
+                for across in range(warp, at_once, warps):
+                    stage_row(xh, top + across, inputs + 1 + first, top + across < bottom, shared, offset + across,
+                              at_once, lane, count)  # fmt: skip
                 cuda.syncthreads()
                 if part < slices:
-                    for deep in range(part, count, slices):
+                    h_at = offset + part * at_once + row_group * ROWS
+                    u_at = (first + part) * GATES * block_units + unit
+                    for _ in range(part, count, slices):
+                        u_i, u_f = shared[index(u_at)], shared[index(u_at + block_units)]
+                        u_g, u_o = shared[index(u_at + 2 * block_units)], shared[index(u_at + 3 * block_units)]
                         for i in range(ROWS):
-                            h = shared[offset + deep * at_once + row_group * ROWS + i]
-                            for gate in range(GATES):
-                                sums[i, gate] += h * shared[((first + deep) * GATES + gate) * block_units + unit]
+                            h = shared[index(h_at + i)]
+                            sums[i, 0] += h * u_i
+                            sums[i, 1] += h * u_f
+                            sums[i, 2] += h * u_g
+                            sums[i, 3] += h * u_o
+                        h_at += slices * at_once
+                        u_at += slices * GATES * block_units
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):
@@ -297,11 +333,10 @@ def backward(
     sums = cuda.local.array(ROWS, float32)
     part, unit = thread // block_units, thread % block_units
     row_group, part = part % (at_once // ROWS), part // (at_once // ROWS)
-    for at in range(thread, offset, threads):
-        deep, across = at % gates, at // gates
-        shared[deep * block_units + across] = (
-            weights[inputs + 1 + left + across, deep] if left + across < units else ZERO
-        )
+    lane, warp, warps = thread % LANES, thread // LANES, threads // LANES
+    for across in range(block_units):
+        stage_row(weights, inputs + 1 + left + across, 0, left + across < units, shared, across, block_units, thread,
+                  gates, threads)  # fmt: skip
     while step >= 0:
         is_last = step == steps - 1
         for top in range(step * rows, (step + 1) * rows, at_once):
@@ -311,16 +346,19 @@ def backward(
             for first in range(0, 0 if is_last else gates, depth):
                 count = min(depth, gates - first)
                 cuda.syncthreads()
-                for at in range(thread, at_once * count, threads):
-                    deep, across = at % count, at // count
-                    value = z[top + rows + across, first + deep] if top + across < bottom else ZERO
-                    shared[offset + deep * at_once + across] = value
+                for across in range(warp, at_once, warps):
+                    stage_row(z, top + rows + across, first, top + across < bottom, shared, offset + across, at_once,
+                              lane, count)  # fmt: skip
                 cuda.syncthreads()
                 if part < slices:
-                    for deep in range(part, count, slices):
-                        u = shared[(first + deep) * block_units + unit]
+                    z_at = offset + part * at_once + row_group * ROWS
+                    u_at = (first + part) * block_units + unit
+                    for _ in range(part, count, slices):
+                        u = shared[index(u_at)]
                         for i in range(ROWS):
-                            sums[i] += shared[offset + deep * at_once + row_group * ROWS + i] * u
+                            sums[i] += shared[index(z_at + i)] * u
+                        z_at += slices * at_once
+                        u_at += slices * block_units
             cuda.syncthreads()
             if part < slices:
                 for i in range(ROWS):

@@ -32,21 +32,23 @@ class PersistentPlan(NamedTuple):
 def persistent_plan(
     gpu: Gpu, kernel: Kernel, units: int, inner: int, batch: int, columns: int
 ) -> PersistentPlan | None:
-    """Return the plan with the most blocks that the GPU can run at once, or None.
+    """Return a plan whose blocks the GPU can run at once, or None.
 
-    inner: terms of a sum; columns: sums of each unit.
+    Each block copies the whole state of every time step to its shared memory, so one block per multiprocessor is best;
+    if its weights do not fit there, there are more. inner: terms of a sum; columns: sums of each unit.
     """
     at_once = min(MAX_ROWS, -(-batch // lstm.ROWS) * lstm.ROWS)
-    for block_units in range(1, units + 1):
+    best = min(units, -(-units // gpu.multiprocessors))
+    for block_units in (*range(best, units + 1), *range(best - 1, 0, -1)):
         slices = min(SLICES, max(1, THREADS // (block_units * at_once // lstm.ROWS)), inner)
         weights = columns * block_units * inner
         rest = (SHARED_BYTES - RESERVED_BYTES) // FLOAT_BYTES - weights
         depth = min(inner, rest // at_once)
         if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * block_units > rest:
-            return None
+            continue
         threads = min(THREADS, -(-block_units * (at_once // lstm.ROWS) * slices // 32) * 32)
         if block_units * (at_once // lstm.ROWS) > threads:
-            return None
+            continue
         shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * block_units))
         blocks = -(-units // block_units)
         if blocks <= gpu.most_blocks(kernel, threads, shared):

@@ -7,8 +7,8 @@ import numpy as np
 from numba import float64
 
 from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
-from neglm_cli.lm.cuda.functions import inlined
-from neglm_cli.lm.cuda.gpu import Double, Doubles, Float, Floats, Ids, Int, cuda, kernel
+from neglm_cli.lm.cuda.functions import index, inlined
+from neglm_cli.lm.cuda.gpu import Doubles, Float, Floats, Ids, Int, cuda, kernel
 from neglm_cli.lm.cuda.tables import ROWS
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
@@ -23,7 +23,6 @@ from neglm_cli.lm.optimizers import (
     adam_without_gradient,
     anchored,
     anchored_without_gradient,
-    bias_correction,
     clip_scale,
     decay_moments,
     kept_distance,
@@ -32,6 +31,7 @@ from neglm_cli.lm.optimizers import (
 
 THREADS = 256  # at most, and a power of 2
 LOSS, NORM = range(2)  # of a minibatch's result
+RATE_STEPS = 1 << 15  # after which the bias correction is 1 in float32: 0.999^32768 = 6e-15
 
 
 class Reduction(NamedTuple):
@@ -157,13 +157,22 @@ def update_rows(
                 last_update_step[row] = update.step
 
 
+def lazy_rates(rate: float) -> np.ndarray:
+    """Return Adam's learning rate of each step, which includes the bias correction: float32 (RATE_STEPS,). The last
+    one is that of all later steps."""
+    steps = np.arange(RATE_STEPS, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of step 0, which does not exist
+        corrections = np.sqrt(1 - np.float64(BETA2) ** steps) / (1 - np.float64(BETA1) ** steps)
+    return np.asarray(rate * corrections, np.float32)
+
+
 @kernel(threads=128)
 def flush_lazy_updates(
-    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, rate: Double
+    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, rates: Floats
 ) -> None:
     """Apply the updates of Adam that rows skipped before `step`: see `lm.cpu.optimizer`.
 
-    width: of rows. rows, counts: as of `SparseGradients`.
+    width: of rows. rows, counts: as of `SparseGradients`. rates: of `lazy_rates`.
     """
     p, m, v = moments
     for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
@@ -174,12 +183,9 @@ def flush_lazy_updates(
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
                 at = np.int64(row) * width + column
                 mean, square, value = m[at], v[at], p[at]
-                first, second = float64(BETA1) ** last, float64(BETA2) ** last
-                for _ in range(min(skipped, MAX_LAZY_STEPS)):  # type: ignore[call-overload]
-                    first *= float64(BETA1)
-                    second *= float64(BETA2)
-                    rate_s = np.float32(rate * bias_correction(first, second))
-                    value, mean, square = adam_without_gradient(value, mean, square, rate_s)
+                for at_step in range(last + 1, last + 1 + min(skipped, MAX_LAZY_STEPS)):  # type: ignore[operator]
+                    rate = rates[index(min(at_step, rates.size - 1))]
+                    value, mean, square = adam_without_gradient(value, mean, square, rate)
                 if skipped > MAX_LAZY_STEPS:
                     mean, square = decay_moments(mean, square, skipped - MAX_LAZY_STEPS)
                 m[at], v[at], p[at] = mean, square, value

@@ -10,7 +10,7 @@ from numba import float32
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda.arrays import StepConfig
-from neglm_cli.lm.cuda.functions import ONE, ZERO, softplus
+from neglm_cli.lm.cuda.functions import ONE, ZERO, index, softplus
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Floats, Ids, Int, Kernel, Matrix, cuda, kernel
 from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
 from neglm_cli.lm.scalar import sigmoid
@@ -60,8 +60,8 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
         d_start = block_rows * width
         for at in range(thread, block_rows * width, threads):
             row, column = at // width, at % width
-            shared[at] = source[capacity + top + row, column] if row < count else ZERO
-            shared[d_start + at] = ZERO
+            shared[index(at)] = source[index(capacity + top + row), index(column)] if row < count else ZERO
+            shared[index(d_start + at)] = ZERO
         loss = ZERO
         cuda.syncthreads()
         # Noise words, then targets, which are treated as if shared by all rows of the block.
@@ -71,47 +71,49 @@ def loss_kernel(block_rows: int, name: str) -> Kernel:
                 lane = thread % LANES
                 if i < k + block_rows and (i < k or i - k < count):
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + i - k
-                    table_row = occurrence_row[occurrence]
+                    table_row = occurrence_row[index(occurrence)]
                     for row in range(block_rows):
                         total = ZERO
                         if i < k or i - k == row:
                             for column in range(lane, width, LANES):
-                                total += shared[row * width + column] * table[table_row, column]
-                        parts[row * chunk_words + word, lane] = total
+                                total += shared[index(row * width + column)] * table[index(table_row), index(column)]
+                        parts[index(row * chunk_words + word), index(lane)] = total
             cuda.syncthreads()
             if thread < PAIRS:
                 row, i = thread // chunk_words, first + thread % chunk_words
-                gradients[thread] = ZERO
+                gradients[index(thread)] = ZERO
                 if row < count and (i < k or i - k == row):
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + row
-                    score = offsets[occurrence_row[occurrence] - first_output]
+                    score = offsets[index(occurrence_row[index(occurrence)] - first_output)]
                     for lane in range(LANES):
-                        score += parts[thread, lane]
+                        score += parts[index(thread), index(lane)]
                     gradient = config.loss_scale * (sigmoid(score) if i < k else sigmoid(score) - ONE)
                     loss += softplus(score) if i < k else softplus(score) - score
-                    gradients[thread] = gradient
-                    factors[2 * capacity + (top + row) * k + i if i < k else occurrence] = gradient
+                    gradients[index(thread)] = gradient
+                    factors[index(2 * capacity + (top + row) * k + i if i < k else occurrence)] = gradient
             cuda.syncthreads()
             for word in range(chunk_words):
                 i = first + word
                 if i < k or i - k < count:
                     occurrence = 2 * capacity + group * k + i if i < k else capacity + top + i - k
-                    table_row = occurrence_row[occurrence]
+                    table_row = occurrence_row[index(occurrence)]
                     for column in range(thread, width, threads):
-                        value = table[table_row, column]
+                        value = table[index(table_row), index(column)]
                         for row in range(block_rows):
-                            shared[d_start + row * width + column] += gradients[row * chunk_words + word] * value
+                            shared[index(d_start + row * width + column)] += (
+                                gradients[index(row * chunk_words + word)] * value
+                            )
             cuda.syncthreads()
         for at in range(thread, count * width, threads):
-            d_y[top + at // width, at % width] = shared[d_start + at]
+            d_y[index(top + at // width), index(at % width)] = shared[index(d_start + at)]
         if thread < PAIRS:
-            pair_losses[thread] = loss
+            pair_losses[index(thread)] = loss
         cuda.syncthreads()
         if thread < count:
             total = ZERO
             for word in range(chunk_words):
-                total += pair_losses[thread * chunk_words + word]
-            losses[top + thread] = total
+                total += pair_losses[index(thread * chunk_words + word)]
+            losses[index(top + thread)] = total
 
     return sampled_loss
 

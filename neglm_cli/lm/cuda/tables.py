@@ -18,9 +18,9 @@ from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, f
 from neglm_cli.lm.cuda.functions import (
     NOISE_KEY,
     NOISE_POSITION,
-    ONE,
     ZERO,
     dropout_mask,
+    index,
     inlined,
     input_word,
     position,
@@ -36,7 +36,7 @@ from neglm_cli.settings.train_lm import Settings
 
 CHUNK = 64
 SCAN_THREADS = 256
-ROWS, CHUNKS = range(2)  # of `SparseGradients.counts`
+ROWS, CHUNKS, STARTS = range(3)  # of `SparseGradients.counts`; the last one only of the tally
 
 
 class OccurrenceLayout(NamedTuple):
@@ -57,6 +57,7 @@ class Occurrences(NamedTuple):
     row: Ids  # of the table; -1 if a shorter minibatch lacks the occurrence
     rank: Ids  # number of earlier occurrences of the same row
     order: Ids  # occurrences sorted by row
+    source: Ids  # rows of `Terms.source`, in the same order
 
 
 class RowIndex(NamedTuple):
@@ -100,7 +101,7 @@ def list_occurrences(
     batch: BatchArrays, config: StepConfig, alias_table: Bits, layout: OccurrenceLayout, occurrences: Occurrences,
     index: RowIndex, rows: Ids, tally: Ids,
 ) -> None:  # fmt: skip
-    """Draw noise words, and find the distinct rows of all occurrences. tally[0]: their number, initially 0."""
+    """Draw noise words, and find the distinct rows of all occurrences. tally: (3,) zeros; ROWS counts them."""
     capacity, number = layout.capacity, config.batch * config.steps
     for occurrence in range(cuda.grid(1), layout.total, cuda.gridsize(1)):
         row = np.int64(-1)
@@ -119,56 +120,71 @@ def list_occurrences(
             before = cuda.atomic.add(index.counts, row, 1)
             occurrences.rank[occurrence] = before
             if before == 0:
-                slot = cuda.atomic.add(tally, 0, 1)
+                slot = cuda.atomic.add(tally, ROWS, 1)
                 rows[slot] = row
                 index.slot[row] = slot
 
 
 @kernel(threads=SCAN_THREADS)
-def scan_rows(tally: Ids, row_counts: Ids, rows: Ids, counts: Ids, chunks: Chunks) -> None:
-    """Compute the starts of each row's occurrences and chunks, in a single block. row_counts: `RowIndex.counts`;
-    counts: `SparseGradients.counts`."""
+def scan_rows(tally: Ids, row_counts: Ids, rows: Ids, chunks: Chunks) -> None:
+    """Compute the starts of each row's occurrences and chunks. row_counts: `RowIndex.counts`.
+
+    A block scans as many rows as it has threads, a power of 2, and reserves a range for them: rows are in no order.
+    """
     occurrence_sums = cuda.shared.array(SCAN_THREADS, int32)
     chunk_sums = cuda.shared.array(SCAN_THREADS, int32)
+    bases = cuda.shared.array(2, int32)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
-    total = tally[0]
-    each = -(-total // threads)
-    first, last = min(thread * each, total), min((thread + 1) * each, total)
-    start = chunk = 0
-    for slot in range(first, last):
-        count = row_counts[rows[slot]]
-        start += count
-        chunk += -(-count // CHUNK)
-    occurrence_sums[thread] = start
-    chunk_sums[thread] = chunk
-    cuda.syncthreads()
-    if thread == 0:
-        start = chunk = 0
-        for other in range(threads):
-            start, occurrence_sums[other] = start + occurrence_sums[other], start
-            chunk, chunk_sums[other] = chunk + chunk_sums[other], chunk
-        counts[ROWS], counts[CHUNKS] = total, chunk
-        tally[0] = 0
-    cuda.syncthreads()
-    start, chunk = occurrence_sums[thread], chunk_sums[thread]
-    for slot in range(first, last):
-        count = row_counts[rows[slot]]
-        chunks.row_start[slot] = start
-        for done in range(0, count, CHUNK):
-            chunks.slot[chunk] = slot
-            chunks.start[chunk] = start + done
-            chunk += 1
-        start += count
+    total = tally[ROWS]
+    for first in range(cuda.blockIdx.x * threads, total, cuda.gridDim.x * threads):
+        slot = first + thread
+        count = row_counts[rows[slot]] if slot < total else int32(0)
+        number = (count + CHUNK - 1) // CHUNK
+        occurrence_sums[thread], chunk_sums[thread] = count, number
+        cuda.syncthreads()
+        distance = 1
+        while distance < threads:
+            count_before = occurrence_sums[thread - distance] if thread >= distance else int32(0)
+            chunks_before = chunk_sums[thread - distance] if thread >= distance else int32(0)
+            cuda.syncthreads()
+            occurrence_sums[thread] += count_before
+            chunk_sums[thread] += chunks_before
+            cuda.syncthreads()
+            distance *= 2
+        if thread == threads - 1:
+            bases[0] = cuda.atomic.add(tally, STARTS, occurrence_sums[thread])
+            bases[1] = cuda.atomic.add(tally, CHUNKS, chunk_sums[thread])
+        cuda.syncthreads()
+        if slot < total:
+            start = bases[0] + occurrence_sums[thread] - count
+            chunk = bases[1] + chunk_sums[thread] - number
+            chunks.row_start[slot] = start
+            for i in range(number):
+                chunks.slot[chunk + i] = slot
+                chunks.start[chunk + i] = start + i * CHUNK
+        cuda.syncthreads()
 
 
 @kernel(threads=256)
-def order_occurrences(occurrences: Occurrences, index: RowIndex, row_start: Ids, values: Matrix, total: Int) -> None:
-    """Sort occurrences by row, and zero the gradients that several chunks add to."""
-    for occurrence in range(cuda.grid(1), total, cuda.gridsize(1)):
+def order_occurrences(
+    occurrences: Occurrences, index: RowIndex, row_start: Ids, gradients: SparseGradients, tally: Ids,
+    layout: OccurrenceLayout,
+) -> None:  # fmt: skip
+    """Sort occurrences by row, and zero the gradients that several chunks add to. Move the tally to the counts."""
+    values, capacity = gradients.values, layout.capacity
+    if cuda.grid(1) == 0:
+        gradients.counts[ROWS], gradients.counts[CHUNKS] = tally[ROWS], tally[CHUNKS]
+        tally[ROWS] = tally[CHUNKS] = tally[STARTS] = 0
+    for occurrence in range(cuda.grid(1), layout.total, cuda.gridsize(1)):
         row, rank = occurrences.row[occurrence], occurrences.rank[occurrence]
         if row >= 0:
             slot = index.slot[row]
-            occurrences.order[row_start[slot] + rank] = occurrence
+            at = row_start[slot] + rank
+            occurrences.order[at] = occurrence
+            source = occurrence
+            if occurrence >= 2 * capacity and not layout.shared:
+                source = capacity + (occurrence - 2 * capacity) // layout.k
+            occurrences.source[at] = source
             if rank == 0 and index.counts[row] > CHUNK:
                 for column in range(values.shape[1]):
                     values[slot, column] = ZERO
@@ -195,12 +211,15 @@ def carry_states(xh: Matrix, c: Matrix, batch: BatchArrays, config: StepConfig, 
 
 @kernel(threads=128)
 def gather_gradients(
-    gradients: SparseGradients, row_counts: Ids, chunks: Chunks, order: Ids, terms: Terms, layout: OccurrenceLayout,
-    batch: BatchArrays, config: StepConfig,
+    gradients: SparseGradients, row_counts: Ids, chunks: Chunks, occurrences: Occurrences, terms: Terms,
+    layout: OccurrenceLayout, batch: BatchArrays, config: StepConfig,
 ) -> None:  # fmt: skip
-    """Sum the terms of each row's occurrences. Inputs have dropout instead of a factor."""
+    """Sum the terms of each row's occurrences. Inputs have dropout instead of a factor; shared noise words, neither."""
     factors, source = terms
-    capacity, values = layout.capacity, gradients.values
+    values, order, source_row = gradients.values, occurrences.order, occurrences.source
+    capacity = layout.capacity
+    first_shared = 2 * capacity if layout.shared else layout.total
+    drops = config.dropout_threshold != 0 or config.embedding_threshold != 0
     for chunk in range(cuda.blockIdx.x, gradients.counts[CHUNKS], cuda.gridDim.x):
         slot, first = chunks.slot[chunk], chunks.start[chunk]
         count = row_counts[gradients.rows[slot]]
@@ -208,17 +227,17 @@ def gather_gradients(
         for column in range(cuda.threadIdx.x, values.shape[1], cuda.blockDim.x):
             total = ZERO
             for at in range(first, last):
-                occurrence = order[at]
-                if occurrence < capacity:
-                    if column < layout.embedding:
-                        mask = dropout_mask(batch, config, 0, occurrence, column) * word_mask(batch, config, occurrence)
-                        total += source[occurrence, column] * mask
-                elif occurrence < 2 * capacity:
-                    total += factors[occurrence] * source[occurrence, column]
-                elif layout.shared:
-                    total += ONE * source[occurrence, column]
-                else:
-                    total += factors[occurrence] * source[capacity + (occurrence - 2 * capacity) // layout.k, column]
+                occurrence = order[index(at)]
+                term = source[index(source_row[index(at)]), index(column)]
+                if occurrence >= first_shared:
+                    total += term
+                elif occurrence >= capacity:
+                    total += factors[index(occurrence)] * term
+                elif column < layout.embedding:
+                    if drops:
+                        term *= dropout_mask(batch, config, 0, occurrence, column)
+                        term *= word_mask(batch, config, occurrence)
+                    total += term
             if count > CHUNK:
                 cuda.atomic.add(values, (slot, column), total)
             else:
@@ -240,25 +259,39 @@ def add_to_dense(sparse: SparseGradients, row_counts: Ids, dense: Matrix) -> Non
             row_counts[row] = 0
 
 
+def most_rows(shape: Shape, text: int, draws: int, noise: np.ndarray) -> int:
+    """Return how many rows of the tables a minibatch can touch: a bound that random noise words stay below.
+
+    text: rows of the minibatch; draws: of noise words; noise: probabilities of words. The number of distinct noise
+    words has a variance below its mean m, and exceeds m + 12 (√m + 1) less often than once in 10^25 minibatches.
+    """
+    mean = float(np.sum(-np.expm1(draws * np.log1p(-np.minimum(noise, 1 - 1e-12))))) if draws else 0.0
+    distinct = min(draws, int(mean + 12 * (np.sqrt(mean) + 1)))
+    if shape.tied:
+        return min(2 * text + distinct, shape.words)
+    outputs = min(text + distinct, shape.words) if draws else 0
+    return min(text, shape.words) + outputs
+
+
 class TableGradients:
     """The sparse gradients of both tables, and the launches that compute them."""
 
-    def __init__(self, gpu: Gpu, shape: Shape, settings: Settings, bias: float) -> None:
-        """bias: the last value of the rows of y."""
+    def __init__(self, gpu: Gpu, shape: Shape, settings: Settings, bias: float, noise: np.ndarray) -> None:
+        """bias: the last value of the rows of y; noise: see `most_rows`."""
         self._gpu = gpu
         capacity, width = settings.batch * settings.bptt, table_width(shape)
         sampled, shared = settings.sampled, settings.shared_noise
-        noise_words = capacity // settings.group_rows * settings.k if sampled else 0
+        self.noise_words = noise_words = capacity // settings.group_rows * settings.k if sampled else 0
         total = 2 * capacity + noise_words if sampled else capacity
         self.layout = OccurrenceLayout(
             total, capacity, settings.k, settings.group_rows, int(shared), first_output(shape), shape.embedding
         )  # fmt: skip
-        most = min(total, table_rows(shape))
+        most = most_rows(shape, capacity, noise_words, noise)
         self.occurrences = Occurrences(*(gpu.zeros(total, np.int32) for _ in Occurrences._fields))
         self.index = RowIndex(*(gpu.zeros(table_rows(shape), np.int32) for _ in RowIndex._fields))
         chunks = most + total // CHUNK
         self._chunks = Chunks(*(gpu.zeros(size, np.int32) for size in (most, chunks, chunks)))
-        self._tally = gpu.zeros(1, np.int32)
+        self._tally = gpu.zeros(3, np.int32)
         self._no_counts = gpu.zeros(2, np.int32)
         values = gpu.zeros((most + 1, width))  # the last row stays zero
         self.gradients = SparseGradients(gpu.zeros(most, np.int32), gpu.zeros(2, np.int32), values)
@@ -269,25 +302,26 @@ class TableGradients:
 
     def find_rows(self, batch: BatchArrays, config: StepConfig, alias_table: Array) -> None:
         """Draw noise words, and find the touched rows with their occurrences."""
-        gpu, (rows, counts, values), total = self._gpu, self.gradients, self.layout.total
-        blocks = blocks_for(gpu, -(-total // list_occurrences.threads))
+        gpu, rows, layout = self._gpu, self.gradients.rows, self.layout
+        blocks = blocks_for(gpu, -(-layout.total // list_occurrences.threads))
         gpu.launch(
-            list_occurrences, blocks, batch=batch, config=config, alias_table=alias_table, layout=self.layout,
+            list_occurrences, blocks, batch=batch, config=config, alias_table=alias_table, layout=layout,
             occurrences=self.occurrences, index=self.index, rows=rows, tally=self._tally,
         )  # fmt: skip
         gpu.launch(
-            scan_rows, 1, tally=self._tally, row_counts=self.index.counts, rows=rows, counts=counts, chunks=self._chunks
-        )
+            scan_rows, blocks_for(gpu, -(-rows.size // SCAN_THREADS)), tally=self._tally, row_counts=self.index.counts,
+            rows=rows, chunks=self._chunks,
+        )  # fmt: skip
         gpu.launch(
             order_occurrences, blocks, occurrences=self.occurrences, index=self.index,
-            row_start=self._chunks.row_start, values=values, total=total,
+            row_start=self._chunks.row_start, gradients=self.gradients, tally=self._tally, layout=layout,
         )  # fmt: skip
 
     def gather(self, batch: BatchArrays, config: StepConfig) -> None:
         """Sum the gradients of these rows."""
         self._gpu.launch(
             gather_gradients, blocks_for(self._gpu, self.layout.total), gradients=self.gradients,
-            row_counts=self.index.counts, chunks=self._chunks, order=self.occurrences.order, terms=self.terms,
+            row_counts=self.index.counts, chunks=self._chunks, occurrences=self.occurrences, terms=self.terms,
             layout=self.layout, batch=batch, config=config,
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from neglm_cli.lm.cuda.gpu import Array, blocks_for
 from neglm_cli.lm.cuda.losses import make_loss
 from neglm_cli.lm.cuda.network import Network
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
-from neglm_cli.lm.cuda.tables import TableGradients
+from neglm_cli.lm.cuda.tables import TableGradients, most_rows
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.optimizers import KINDS, step_rate
 from neglm_cli.lm.setup import DeviceSetup
 
 SUM_BLOCKS = 256
+FLUSHED_ROWS = 1 << 16  # per launch: a desktop's driver ends launches that take seconds
 
 
 class Training:
@@ -48,7 +50,7 @@ class Training:
             copy_weights(gpu, weights, self.state.exp_avg)
         self.gradients = zero_weights(gpu, shape, tables=False)
         self.activations = Activations(gpu, shape, settings.batch, settings.bptt)
-        self._tables = TableGradients(gpu, shape, settings, float(setup.bias))
+        self._tables = TableGradients(gpu, shape, settings, float(setup.bias), setup.noise)
         self._loss = make_loss(network, self._tables, settings, gpu.upload(setup.train_offsets()))
         capacity, source = self._tables.layout.capacity, self._tables.terms.source
         self._y = MatrixView(source, capacity)
@@ -57,9 +59,11 @@ class Training:
         )
         self.result = gpu.zeros(2, np.float64)  # of the last minibatch: see `optimizer.LOSS` and `NORM`
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
+        self._base_rate, self._lazy_rates = 0.0, gpu.zeros(1)
         self._parallel = None
         if ranks.size > 1:
-            most = min(self._tables.layout.total * -(-setup.settings.batch // setup.batch), table_rows(shape))
+            parts = -(-setup.settings.batch // setup.batch)
+            most = most_rows(shape, parts * capacity, parts * self._tables.noise_words, setup.noise)
             self._parallel = DataParallel(ranks, gpu, most, shape, settings)
 
     def step(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
@@ -100,7 +104,7 @@ class Training:
     def optimizer_step(self, config: StepConfig, global_batch: Minibatch, sparse: SparseGradients) -> None:
         """Clip gradients by norm, and update all parameters. If the norm is NaN or infinite, nothing is updated."""
         gpu, state, dense_size = self._gpu, self.state, self._loss.dense_size
-        dense, layers = self._loss.dense_gradients.reshape(-1), self.weights.layers
+        dense, layers = self._dense_gradients, self.weights.layers
         gpu.launch(
             optimizer.loss_and_gradient_norm, min(SUM_BLOCKS, blocks_for(gpu, SUM_BLOCKS)),
             layers=self.gradients.layers, sparse=sparse, dense=dense, losses=self._loss.losses,
@@ -110,7 +114,7 @@ class Training:
         rate = step_rate(kind, global_batch.rate, global_batch.step)
         update = Update(kind, global_batch.step, rate, self._settings.clip, global_batch.decay)
         gpu.launch(
-            optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments(),
+            optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments,
             sparse=sparse, row_counts=self._tables.index.counts, last_update_step=state.last_update_step, update=update,
             result=self.result,
         )  # fmt: skip
@@ -118,7 +122,12 @@ class Training:
         self._update_range(moments, self.gradients.layers, update, 0, layers.size)
         if dense_size:
             first = first_output(self._shape) * table_width(self._shape)
-            self._update_range(self._table_moments(), dense, update, first, dense_size)
+            self._update_range(self._table_moments, dense, update, first, dense_size)
+
+    @cached_property
+    def _dense_gradients(self) -> Array:
+        """Those of the output table, flat."""
+        return self._loss.dense_gradients.reshape(-1)
 
     def _update_range(self, moments: Moments, gradients: Array, update: Update, first: int, count: int) -> None:
         self._gpu.launch(
@@ -153,23 +162,32 @@ class Training:
         """Apply the updates that rows skipped before `step`."""
         self._gpu.launch(
             optimizer.flush_lazy_updates, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments(), width=table_width(self._shape),
-            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step, rate=rate,
+            moments=self._table_moments, width=table_width(self._shape),
+            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
+            rates=self._rates(rate),
         )  # fmt: skip
+
+    def _rates(self, rate: float) -> Array:
+        """Return Adam's learning rates of all steps on the GPU; see `optimizer.lazy_rates`."""
+        if rate != self._base_rate:
+            self._base_rate, self._lazy_rates = rate, self._gpu.upload(optimizer.lazy_rates(rate))
+        return self._lazy_rates
 
     def _flush_decay(self, sparse: SparseGradients, step: int, decay: float) -> None:
         """Apply the decay of anchored SGD that rows skipped before `step`."""
         self._gpu.launch(
             optimizer.flush_decay, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments(), width=table_width(self._shape),
+            moments=self._table_moments, width=table_width(self._shape),
             last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
             decay=decay,
         )  # fmt: skip
 
     def flush_all_lazy_updates(self, step: int, rate: float) -> None:
         """Apply the lazy updates of all rows, after `step` steps."""
-        with self._listed(np.arange(table_rows(self._shape))) as rows:
-            self.flush_lazy_updates(rows, step + 1, rate)
+        rows = np.arange(table_rows(self._shape))
+        for first in range(0, len(rows), FLUSHED_ROWS):
+            with self._listed(rows[first : first + FLUSHED_ROWS]) as listed:
+                self.flush_lazy_updates(listed, step + 1, rate)
 
     def flush_decay(self, step: int, decay: float, rows: np.ndarray) -> None:
         """Apply the decay that these rows of the table skipped in the first `step` steps."""
@@ -201,6 +219,7 @@ class Training:
         """Sum the loss over ranks. loss: this rank's."""
         return loss if self._parallel is None else self._parallel.sum_of(loss)
 
+    @cached_property
     def _table_moments(self) -> Moments:
         state = self.state
         return Moments(*(array.table.reshape(-1) for array in (self.weights, state.exp_avg, state.exp_avg_sq)))

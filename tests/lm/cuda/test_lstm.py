@@ -79,7 +79,8 @@ class Layer:
         sums = self.slices * self.at_once * columns * own
         shared = FLOAT_BYTES * (columns * own * inner + max(self.depth * self.at_once, sums))
         tiling = Tiling(own, self.at_once, self.slices, self.depth)
-        threads = own * (self.at_once // lstm.ROWS) * self.slices + 1  # one more than have work
+        work = own * (self.at_once // lstm.ROWS) * self.slices
+        threads = (work // lstm.LANES + 1) * lstm.LANES  # more than have work
         blocks = -(-self.units // own)
         self.gpu.launch(kernel, Grid(blocks, threads, shared), step=step, tiling=tiling, **arguments)
 

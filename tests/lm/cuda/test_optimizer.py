@@ -93,7 +93,8 @@ class Table:
         ids, counts, _ = self.sparse(rows, None)
         self.gpu.launch(
             optimizer.flush_lazy_updates, 2, moments=self.moments(), width=WIDTH,
-            last_update_step=self.last_update_step, rows=ids, counts=counts, step=step, rate=RATE,
+            last_update_step=self.last_update_step, rows=ids, counts=counts, step=step,
+            rates=self.gpu.upload(optimizer.lazy_rates(RATE)),
         )  # fmt: skip
 
     def compare(self) -> None:

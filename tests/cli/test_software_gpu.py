@@ -1,0 +1,134 @@
+"""Commands with `--device cuda` from end to end, on the software GPU: the compiled kernels, the real numba-cuda, and
+schedules that CUDA allows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neglm_cli.lm.model import LanguageModel
+from tests.conftest import only_text, users_environment
+from tests.lm.cuda.software.build import build, missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+SETTINGS = (
+    "--hidden", "20", "--embedding", "12", "--layers", "2", "--k", "5", "--batch", "4", "--bptt", "5",
+    "--init-range", "0.5", "--dropout", "0.2", "--lr", "0.1", "--epochs", "2", "--threads", "1", "--no-cache",
+)  # fmt: skip
+VARIANTS = {
+    "neglm-b, noise of a step, Adagrad": ("--loss", "neglm-b", "--noise", "step", "--optimizer", "adagrad"),
+    "nce, noise of a minibatch, reset": ("--loss", "nce", "--noise", "batch", "--reset-at-eos"),
+    "softmax": ("--loss", "softmax"),
+    "tied, all kinds of dropout": (
+        "--tie", "--embedding", "20", "--dropout-kind", "variational", "--embedding-dropout", "0.2",
+        "--recurrent-dropout", "0.3",
+    ),
+    "softmax, tied": ("--loss", "softmax", "--tie", "--embedding", "20"),
+    "average": ("--average", "3"),
+    "a launch for each step": ("--batch", "70", "--bptt", "2"),
+}  # fmt: skip
+SCHEDULES = {
+    "late": {"SOFTWARE_GPU_STREAMS": "late", "SOFTWARE_GPU_ORDER": "backward"},
+    "late work": {"SOFTWARE_GPU_STREAMS": "late work", "SOFTWARE_GPU_ORDER": "7"},
+}
+EXACT_ADAM = ("--optimizer", "adam", "--adam", "exact", "--lr", "0.01")
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    kernels = tmp_path_factory.getbasetemp().parent / "software-gpu-kernels"
+    return build(tmp_path_factory.mktemp("gpu"), kernels)
+
+
+@pytest.fixture
+def run(gpu: dict[str, str], workplace: Path) -> Run:
+    """Run neglm on a machine with a software GPU; `schedule` has variables of driver.c."""
+    random = np.random.default_rng(1)
+    lines = [" ".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(60)]
+    Path("corpus.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+    def run(*arguments: str, **schedule: str) -> subprocess.CompletedProcess[bytes]:
+        environment = users_environment() | gpu | {"PYTHONWARNINGS": "ignore"} | schedule
+        command = [sys.executable, "-m", "neglm_cli", *arguments]
+        done = subprocess.run(command, capture_output=True, env=environment)
+        assert done.returncode == 0, done.stderr.decode()
+        return done
+
+    return run
+
+
+def assert_same_model(name: str, other: str) -> None:
+    found, expected = LanguageModel.load(name), LanguageModel.load(other)
+    assert found.tensors.keys() == expected.tensors.keys()
+    for each, tensor in expected.tensors.items():
+        np.testing.assert_allclose(found.tensors[each], tensor, rtol=1e-3, atol=1e-5, err_msg=each)
+
+
+def trained_on_both(run: Run, *options: str, **schedule: str) -> bytes:
+    """Train on the CPU and on the GPU; return what the latter prints on stderr."""
+    train = ("train-lm", "corpus.txt", *SETTINGS, *options)
+    run(*train, "--device", "cpu", "--output", "cpu")
+    errors = run(*train, "--device", "cuda", "--output", "gpu", **schedule).stderr
+    assert_same_model("gpu", "cpu")
+    return errors
+
+
+def test_training_and_evaluating(run: Run) -> None:
+    errors = trained_on_both(run)
+    assert b"using software GPU (cuda:0)" in errors
+    evaluate = ("eval", "cpu", "--test", "corpus.txt", "--json", "--device")
+    on_cpu, on_gpu = (only_text(run(*evaluate, device).stdout)["perplexity"] for device in ("cpu", "cuda"))
+    assert on_gpu == pytest.approx(on_cpu, rel=1e-5)
+
+
+def test_a_late_schedule_and_exact_adam(run: Run) -> None:
+    trained_on_both(run, *EXACT_ADAM, **SCHEDULES["late"])
+
+
+def test_the_second_start_compiles_nothing(run: Run) -> None:
+    train = ("train-lm", "corpus.txt", *SETTINGS, "--device", "cuda", "--output")
+    run(*train, "one")
+    assert b"compiling kernels for the GPU" not in run(*train, "two").stderr
+    assert_same_model("one", "two")
+
+
+@pytest.mark.slow_gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants(run: Run, variant: str, schedule: str) -> None:
+    trained_on_both(run, *VARIANTS[variant], **SCHEDULES[schedule])
+
+
+@pytest.mark.slow_gpu
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_scoring(run: Run, schedule: str) -> None:
+    run("train-lm", "corpus.txt", *SETTINGS, "--device", "cpu", "--output", "model")
+    for command in (
+        ("score", "model", "corpus.txt"), ("generate", "model", "--temperature", "0", "--max-words", "3"),
+        ("next", "model", "--after", "a b"), ("eval", "model", "--test", "corpus.txt", "--adapt", "0.1", "--json"),
+    ):  # fmt: skip
+        expected = run(*command, "--device", "cpu").stdout
+        found = run(*command, "--device", "cuda", **SCHEDULES[schedule]).stdout
+        if "--json" in command:
+            assert only_text(found)["perplexity"] == pytest.approx(only_text(expected)["perplexity"], rel=1e-4)
+        else:
+            assert found == expected
+
+
+@pytest.mark.slow_gpu
+@pytest.mark.parametrize("schedule", [{}, SCHEDULES["late"]], ids=["eager", "late"])
+def test_doctor(run: Run, schedule: dict[str, str]) -> None:
+    """Every kernel is run and compared; the speed of a slow GPU is measured with a small model."""
+    report = json.loads(run("doctor", "--device", "cuda", "--threads", "1", "--json", **schedule).stdout)
+    on_gpu = [check for check in report["checks"] if check["device"] == "GPU"]
+    assert [check for check in report["checks"] if not check["good"]] == []
+    assert {"every kernel was run", "dynamic evaluation"} <= {check["name"] for check in on_gpu}
+    assert report["rates"]["GPU"]["words_per_second"] > 0
+    assert report["good"]

@@ -1,0 +1,652 @@
+/* Stands in for NVIDIA's driver, libcuda: a GPU in software. Numba, cuda.core and neglm run on it unchanged.
+ *
+ * Device memory is host memory, filled with ones (floats are NaN), and ends at a page that cannot be accessed. A launch
+ * runs the kernel's PTX, translated to C (translate.py): its threads take turns, and switch at barriers only.
+ *
+ *   SOFTWARE_GPU_TRANSLATE   the command that translates a file with PTX, and prints the path of a library
+ *   SOFTWARE_GPU_ORDER       of threads and blocks: "forward" (default), "backward", or a seed
+ *   SOFTWARE_GPU_STREAMS     "eager" (default); "late": work runs only when the host, or other work, waits for it;
+ *                            "late work": the same, but copies to the GPU run at once if their stream is empty
+ *   SOFTWARE_GPU_COUNTS      a file to which each launch adds a line: kernel, threads, and executed instructions,
+ *                            fused multiply-adds, and accesses to memory
+ *   SOFTWARE_GPUS            how many there are; 1 by default
+ *   SOFTWARE_GPU_PROCESSORS  how many multiprocessors each has; 4 by default. Each runs two blocks at a time
+ *   SOFTWARE_GPU_BUSY        the number of a GPU whose memory is taken
+ *   SOFTWARE_GPU_FAULT       a file that says what is wrong with the driver or the GPU; see `is`
+ */
+#define _GNU_SOURCE
+#include "thread.h"
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum {
+  OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201, TOO_MANY_RESOURCES = 701,
+  LAUNCH_FAILED = 719, TOO_LARGE_GRID = 720, MISMATCH = 803, UNKNOWN = 999
+};
+enum {
+  THREADS_PER_BLOCK = 1, SHARED_PER_BLOCK = 8, WARP_SIZE = 10, PROCESSORS = 16, THREADS_PER_PROCESSOR = 39, MAJOR = 75,
+  MINOR = 76, SHARED_OPTIN = 97
+};
+enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2 };
+enum { SMALL = 256, STACK = 64 << 10, MOST_PARAMETERS = 512 };
+
+static int is(const char *fault) {
+  static char text[64];
+  if (!text[0]) {
+    const char *path = getenv("SOFTWARE_GPU_FAULT");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (file) {
+      if (!fgets(text, sizeof text, file))
+        text[0] = 0;
+      fclose(file);
+    }
+  }
+  return !strcmp(text, fault);
+}
+static void fail(const char *what, const char *name) {
+  fprintf(stderr, "software GPU: %s: %s\n", what, name);
+  abort();
+}
+
+/* --- memory -------------------------------------------------------------------------------------------- */
+
+struct allocation {
+  uint8_t *start, *mapped;
+  size_t size, mapped_size;
+  struct allocation *next;
+};
+static struct allocation *device_memory, *pinned_memory;
+
+static void *allocate(struct allocation **list, size_t size) {
+  size_t page = sysconf(_SC_PAGESIZE), used = (size + 15) / 16 * 16;
+  size_t mapped_size = (used + page - 1) / page * page + page;
+  uint8_t *mapped = mmap(NULL, mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return NULL;
+  mprotect(mapped + mapped_size - page, page, PROT_NONE);
+  struct allocation *made = malloc(sizeof *made);
+  *made = (struct allocation){mapped + mapped_size - page - used, mapped, size, mapped_size, *list};
+  memset(made->start, 0xFF, used);
+  *list = made;
+  return made->start;
+}
+static void release(struct allocation **list, void *start) {
+  for (; *list; list = &(*list)->next)
+    if ((*list)->start == start) {
+      struct allocation *found = *list;
+      *list = found->next;
+      munmap(found->mapped, found->mapped_size);
+      free(found);
+      return;
+    }
+}
+static int is_pinned(const void *address) {
+  for (struct allocation *each = pinned_memory; each; each = each->next)
+    if ((uint8_t *)address >= each->start && (uint8_t *)address < each->start + each->size)
+      return 1;
+  return 0;
+}
+
+/* --- threads: each has a stack if its kernel has barriers ------------------------------------------------ */
+
+enum state { READY, AT_BARRIER, AT_GRID_BARRIER, DONE };
+struct fiber {
+  struct thread thread;
+  enum state state;
+  int started;
+  jmp_buf at;
+  ucontext_t context;
+};
+static jmp_buf scheduler;
+static ucontext_t scheduler_context;
+static struct fiber *running;
+static void (*running_kernel)(struct thread *);
+
+static void stop(enum state state) {
+  struct fiber *self = running;
+  self->state = state;
+  if (!_setjmp(self->at))
+    _longjmp(scheduler, 1);
+}
+static void barrier(struct thread *thread) { stop(AT_BARRIER); }
+static void grid_barrier(struct thread *thread) { stop(AT_GRID_BARRIER); }
+static void start(void) {
+  running_kernel(&running->thread);
+  running->state = DONE;
+  _longjmp(scheduler, 1);
+}
+static void resume(struct fiber *fiber) {
+  running = fiber;
+  if (_setjmp(scheduler))
+    return;
+  if (fiber->started)
+    _longjmp(fiber->at, 1);
+  fiber->started = 1;
+  setcontext(&fiber->context);
+}
+
+static uint64_t random_bits(void) {
+  static uint64_t x;
+  if (!x) {
+    const char *seed = getenv("SOFTWARE_GPU_ORDER");
+    x = 0x9E3779B97F4A7C15u * (1 + (seed ? strtoull(seed, NULL, 10) : 0));
+  }
+  x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+  return x;
+}
+static void fill_order(int *order, int count) {
+  const char *kind = getenv("SOFTWARE_GPU_ORDER");
+  for (int i = 0; i < count; i++)
+    order[i] = kind && !strcmp(kind, "backward") ? count - 1 - i : i;
+  if (kind && kind[0] >= '0' && kind[0] <= '9')
+    for (int i = count - 1; i > 0; i--) {
+      int j = random_bits() % (i + 1), kept = order[i];
+      order[i] = order[j], order[j] = kept;
+    }
+}
+
+/* --- kernels -------------------------------------------------------------------------------------------- */
+
+struct module {
+  const struct kernel *kernel;
+  char *name;
+};
+struct launch {
+  struct module *module;
+  uint32_t grid[3], block[3], shared;
+  int cooperative;
+  void *arguments[MOST_PARAMETERS];
+  uint8_t values[8 * MOST_PARAMETERS];
+};
+
+static void place(struct thread *thread, const struct launch *launch, int block, int index, uint8_t *shared, uint64_t *counts) {
+  memset(thread, 0, sizeof *thread);
+  for (int i = 0; i < 3; i++) {
+    thread->ntid[i] = launch->block[i], thread->nctaid[i] = launch->grid[i];
+    thread->tid[i] = index % launch->block[i], index /= launch->block[i];
+    thread->ctaid[i] = block % launch->grid[i], block /= launch->grid[i];
+  }
+  thread->dynamic_bytes = launch->shared;
+  thread->shared = shared;
+  thread->arguments = (void **)launch->arguments;
+  thread->counts = counts;
+  thread->barrier = barrier;
+  thread->grid_barrier = grid_barrier;
+}
+
+/* Run one block as far as possible. Return 1 if any thread ran. */
+static int run_block(struct fiber *fibers, int threads, int *order, const char *name) {
+  int ran = 0;
+  for (;;) {
+    int waiting = 0, done = 0;
+    fill_order(order, threads);
+    for (int i = 0; i < threads; i++) {
+      struct fiber *fiber = &fibers[order[i]];
+      if (fiber->state == READY)
+        resume(fiber), ran = 1;
+      waiting += fiber->state == AT_BARRIER, done += fiber->state == DONE;
+    }
+    if (!waiting)
+      return ran;
+    if (waiting < threads)
+      fail(done ? "a thread exits before a barrier that others wait at" : "threads wait at different barriers", name);
+    for (int i = 0; i < threads; i++)
+      fibers[i].state = READY;
+  }
+}
+
+static void run_fibers(const struct launch *launch, const int *blocks, int count, uint64_t *counts) {
+  static uint8_t *stacks;
+  static size_t stacks_size;
+  const struct kernel *kernel = launch->module->kernel;
+  int threads = launch->block[0] * launch->block[1] * launch->block[2];
+  size_t total = (size_t)count * threads, bytes = kernel->static_bytes + launch->shared;
+  if (stacks_size < total * STACK) {
+    if (stacks)
+      munmap(stacks, stacks_size);
+    stacks_size = total * STACK;
+    stacks = mmap(NULL, stacks_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED)
+      fail("no memory for the stacks of all threads", launch->module->name);
+  }
+  struct allocation *memory = NULL;
+  struct fiber *fibers = calloc(total, sizeof *fibers);
+  int *order = malloc(sizeof(int) * (threads > count ? threads : count)), *turns = malloc(sizeof(int) * count);
+  for (int b = 0; b < count; b++) {
+    uint8_t *shared = allocate(&memory, bytes);
+    for (int i = 0; i < threads; i++) {
+      struct fiber *fiber = &fibers[(size_t)b * threads + i];
+      place(&fiber->thread, launch, blocks[b], i, shared, counts);
+      getcontext(&fiber->context);
+      fiber->context.uc_stack.ss_sp = stacks + ((size_t)b * threads + i) * STACK;
+      fiber->context.uc_stack.ss_size = STACK;
+      *(uint64_t *)fiber->context.uc_stack.ss_sp = 0xC0FFEE;
+      makecontext(&fiber->context, start, 0);
+    }
+  }
+  running_kernel = kernel->run;
+  for (;;) {
+    int ran = 0;
+    size_t done = 0, at_grid = 0;
+    fill_order(turns, count);
+    for (int b = 0; b < count; b++)
+      ran |= run_block(fibers + (size_t)turns[b] * threads, threads, order, launch->module->name);
+    for (size_t i = 0; i < total; i++)
+      done += fibers[i].state == DONE, at_grid += fibers[i].state == AT_GRID_BARRIER;
+    if (done == total)
+      break;
+    if (at_grid == total)
+      for (size_t i = 0; i < total; i++)
+        fibers[i].state = READY;
+    else if (!ran)
+      fail("not all threads of the grid reach a barrier", launch->module->name);
+  }
+  for (size_t i = 0; i < total; i++)
+    if (*(uint64_t *)fibers[i].context.uc_stack.ss_sp != 0xC0FFEE)
+      fail("a stack is too small", launch->module->name);
+  while (memory)
+    release(&memory, memory->start);
+  free(fibers), free(order), free(turns);
+}
+
+static void run(const struct launch *launch) {
+  const struct kernel *kernel = launch->module->kernel;
+  int threads = launch->block[0] * launch->block[1] * launch->block[2];
+  int blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
+  int *turns = malloc(sizeof(int) * blocks);
+  uint64_t counts[4] = {0};
+  struct timespec begun, ended;
+  clock_gettime(CLOCK_MONOTONIC, &begun);
+  fill_order(turns, blocks);
+  if (launch->cooperative)
+    run_fibers(launch, turns, blocks, counts);
+  else if (kernel->synchronizes)
+    for (int b = 0; b < blocks; b++)
+      run_fibers(launch, turns + b, 1, counts);
+  else {
+    struct allocation *memory = NULL;
+    uint8_t *shared = allocate(&memory, kernel->static_bytes + launch->shared);
+    int *order = malloc(sizeof(int) * threads);
+    for (int b = 0; b < blocks; b++) {
+      fill_order(order, threads);
+      for (int i = 0; i < threads; i++) {
+        struct thread thread;
+        place(&thread, launch, turns[b], order[i], shared, counts);
+        kernel->run(&thread);
+      }
+    }
+    release(&memory, shared);
+    free(order);
+  }
+  free(turns);
+  clock_gettime(CLOCK_MONOTONIC, &ended);
+  const char *path = getenv("SOFTWARE_GPU_COUNTS");
+  FILE *file = path ? fopen(path, "a") : NULL;
+  if (file) {
+    double seconds = ended.tv_sec - begun.tv_sec + 1e-9 * (ended.tv_nsec - begun.tv_nsec);
+    fprintf(file, "%s %lld %llu %llu %llu %.6f\n", launch->module->name, (long long)threads * blocks,
+            (unsigned long long)counts[0], (unsigned long long)counts[1], (unsigned long long)counts[2], seconds);
+    fclose(file);
+  }
+}
+
+/* --- streams -------------------------------------------------------------------------------------------- */
+
+struct stream;
+struct work {
+  enum { COPY, LAUNCH, WAIT } kind;
+  void *to;
+  const void *from;
+  size_t size;
+  void *staged; /* what `from` had, if it is not page-locked */
+  struct launch *launch;
+  struct stream *other;
+  uint64_t position; /* of the other stream */
+  struct work *next;
+};
+struct stream {
+  struct work *first, *last;
+  uint64_t queued, done;
+  struct stream *next;
+};
+struct event {
+  struct stream *stream;
+  uint64_t position;
+};
+static struct stream *streams;
+
+static void run_to(struct stream *stream, uint64_t position) {
+  while (stream->done < position && stream->first) {
+    struct work *work = stream->first;
+    stream->first = work->next;
+    if (!stream->first)
+      stream->last = NULL;
+    stream->done++;
+    if (work->kind == COPY)
+      memcpy(work->to, work->staged ? work->staged : work->from, work->size);
+    else if (work->kind == LAUNCH)
+      run(work->launch);
+    else
+      run_to(work->other, work->position);
+    free(work->staged), free(work->launch), free(work);
+  }
+}
+static void synchronize(void) {
+  for (struct stream *each = streams; each; each = each->next)
+    run_to(each, each->queued);
+}
+static struct stream *make_stream(void) {
+  struct stream *made = calloc(1, sizeof *made);
+  made->next = streams;
+  return streams = made;
+}
+static struct stream *of(void *handle) {
+  static struct stream *standard;
+  if (handle && (uintptr_t)handle > 2)
+    return handle;
+  synchronize(); /* the default stream waits for all others, and they for it */
+  return standard ? standard : (standard = make_stream());
+}
+static int is_late(const char *how) {
+  const char *streams = getenv("SOFTWARE_GPU_STREAMS");
+  return streams && !strcmp(streams, how);
+}
+static void put(void *handle, struct work work) {
+  struct stream *stream = of(handle);
+  struct work *made = malloc(sizeof *made);
+  *made = work;
+  made->next = NULL;
+  int was_empty = !stream->first;
+  if (stream->last)
+    stream->last->next = made;
+  else
+    stream->first = made;
+  stream->last = made;
+  stream->queued++;
+  int at_once = is_late("late work") && work.kind == COPY && was_empty;
+  if ((!is_late("late") && !is_late("late work")) || at_once || !handle || (uintptr_t)handle <= 2)
+    run_to(stream, stream->queued);
+}
+
+/* --- the driver's functions ----------------------------------------------------------------------------- */
+
+static uintptr_t handles = 0x1000;
+static void *handle(void) { return (void *)(handles += 16); }
+static void *primary = (void *)0xC0DE;
+static __thread void *contexts[64];
+static __thread int depth;
+
+static int cuInit(unsigned flags) {
+  return is("no device") ? NO_DEVICE : is("mismatch") ? MISMATCH : is("no start") ? UNKNOWN : OK;
+}
+static int cuDriverGetVersion(int *version) { return *version = is("old driver") ? 12040 : 13000, OK; }
+static int gpus(void) {
+  const char *count = getenv("SOFTWARE_GPUS");
+  return is("no GPUs") ? 0 : count ? atoi(count) : 1;
+}
+static uint64_t processors(void) {
+  const char *count = getenv("SOFTWARE_GPU_PROCESSORS");
+  return count ? atoi(count) : 4;
+}
+static int cuDeviceGetCount(int *count) { return *count = gpus(), OK; }
+static int cuDeviceGet(int *device, int number) { return *device = number, OK; }
+static int cuDeviceGetName(char *name, int size, int device) { return snprintf(name, size, "software GPU"), OK; }
+static int cuDeviceGetUuid(char *uuid, int device) { return memset(uuid, 7 + device, 16), OK; }
+static int cuDeviceTotalMem(size_t *size, int device) { return *size = 4ul << 30, OK; }
+static int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  switch (attribute) {
+  case THREADS_PER_BLOCK: *value = MOST_THREADS; break;
+  case SHARED_PER_BLOCK: *value = SHARED_BYTES; break;
+  case SHARED_OPTIN: *value = OPTIN_BYTES; break;
+  case WARP_SIZE: *value = 32; break;
+  case PROCESSORS: *value = processors(); break;
+  case THREADS_PER_PROCESSOR: *value = 2 * MOST_THREADS; break;
+  case MAJOR: *value = is("old GPU") ? 6 : 8; break;
+  case MINOR: *value = 0; break;
+  default: *value = 1;
+  }
+  return OK;
+}
+
+static int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (char *)primary + device, OK; }
+static int cuCtxGetCurrent(void **context) { return *context = depth ? contexts[depth - 1] : NULL, OK; }
+static int cuCtxPushCurrent(void *context) { return contexts[depth++] = context, OK; }
+static int cuCtxPopCurrent(void **context) {
+  if (!depth)
+    return INVALID_CONTEXT;
+  depth--;
+  if (context)
+    *context = contexts[depth];
+  return OK;
+}
+static int cuCtxSetCurrent(void *context) {
+  if (depth)
+    depth--;
+  return context ? cuCtxPushCurrent(context) : OK;
+}
+static int cuCtxGetDevice(int *device) {
+  return depth ? (*device = (int)((char *)contexts[depth - 1] - (char *)primary), OK) : INVALID_CONTEXT;
+}
+static int cuStreamGetCtx(void *stream, void **context) { return *context = depth ? contexts[depth - 1] : primary, OK; }
+static int cuCtxSynchronize(void) { return synchronize(), OK; }
+
+static int cuMemGetInfo(size_t *free, size_t *total) {
+  int device = 0;
+  const char *busy = getenv("SOFTWARE_GPU_BUSY"); /* its memory is taken */
+  cuCtxGetDevice(&device);
+  *total = 4ul << 30;
+  *free = busy && atoi(busy) == device ? 1ul << 20 : *total;
+  return OK;
+}
+static int cuMemAlloc(uint64_t *address, size_t size) {
+  if (!depth)
+    return INVALID_CONTEXT;
+  if (is("no memory") || (is("little memory") && size > SMALL))
+    return OUT_OF_MEMORY;
+  *address = (uint64_t)allocate(&device_memory, size);
+  return *address ? OK : OUT_OF_MEMORY;
+}
+static int cuMemFree(uint64_t address) { return synchronize(), release(&device_memory, (void *)address), OK; }
+static int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
+  return *address = allocate(&pinned_memory, size), *address ? OK : OUT_OF_MEMORY;
+}
+static int cuMemFreeHost(void *address) { return synchronize(), release(&pinned_memory, address), OK; }
+static int cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t size, void *stream) {
+  struct work work = {.kind = COPY, .to = (void *)to, .from = from, .size = size};
+  if (!is_pinned(from))
+    work.staged = memcpy(malloc(size ? size : 1), from, size);
+  return put(stream, work), OK;
+}
+static int cuMemcpyDtoHAsync(void *to, uint64_t from, size_t size, void *stream) {
+  put(stream, (struct work){.kind = COPY, .to = to, .from = (void *)from, .size = size});
+  if (!is_pinned(to)) {
+    struct stream *waited = of(stream);
+    run_to(waited, waited->queued);
+  }
+  return OK;
+}
+static int cuMemcpyHtoD(uint64_t to, const void *from, size_t size) { return cuMemcpyHtoDAsync(to, from, size, NULL); }
+static int cuMemcpyDtoH(void *to, uint64_t from, size_t size) { return cuMemcpyDtoHAsync(to, from, size, NULL); }
+static int cuStreamCreate(void **stream, unsigned flags) { return *stream = make_stream(), OK; }
+static int cuStreamSynchronize(void *handle) {
+  struct stream *stream = of(handle);
+  return run_to(stream, stream->queued), OK;
+}
+static int cuEventCreate(void **event, unsigned flags) { return *event = calloc(1, sizeof(struct event)), OK; }
+static int cuEventDestroy(void *event) { return free(event), OK; }
+static int cuEventRecord(struct event *event, void *handle) {
+  event->stream = of(handle);
+  event->position = event->stream->queued;
+  return OK;
+}
+static int cuEventSynchronize(struct event *event) {
+  if (event->stream)
+    run_to(event->stream, event->position);
+  return OK;
+}
+static int cuStreamWaitEvent(void *stream, struct event *event, unsigned flags) {
+  if (event->stream)
+    put(stream, (struct work){.kind = WAIT, .other = event->stream, .position = event->position});
+  return OK;
+}
+
+/* --- modules: PTX, from linker.c */
+
+static const struct kernel *translate(const char *ptx) {
+  const char *command = getenv("SOFTWARE_GPU_TRANSLATE");
+  char name[] = "/tmp/software-gpu-XXXXXX", line[4096];
+  int file = mkstemp(name);
+  if (!command || file < 0 || write(file, ptx, strlen(ptx)) != (ssize_t)strlen(ptx))
+    fail("cannot write PTX", name);
+  close(file);
+  const char *counts = getenv("SOFTWARE_GPU_COUNTS") ? "-DCOUNT" : "";
+  char *at = strstr(command, "PTX");
+  if (!at)
+    fail("no PTX in the command", command);
+  snprintf(line, sizeof line, "%.*s%s%s %s", (int)(at - command), command, name, at + 3, counts);
+  FILE *pipe = popen(line, "r");
+  char path[4096];
+  int read = pipe && fgets(path, sizeof path, pipe) != NULL;
+  int status = pipe ? pclose(pipe) : 1;
+  unlink(name);
+  if (!read || status)
+    fail("cannot translate a kernel", line);
+  path[strcspn(path, "\n")] = 0;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const struct kernel *found = library ? dlsym(library, "translated") : NULL;
+  if (!found)
+    fail("cannot load a kernel", path);
+  return found;
+}
+static struct module *load(const char *ptx) {
+  struct module *made = calloc(1, sizeof *made);
+  const char *entry = strstr(ptx, ".entry ");
+  if (!entry)
+    fail("not PTX", "a module");
+  entry += strlen(".entry ");
+  made->name = strndup(entry, strcspn(entry, " ("));
+  int computes = !is("wrong numbers") && !is("only the trial launches") && !is("only the trial");
+  if (computes || (strstr(made->name, "_trial") && !is("wrong numbers")))
+    made->kernel = translate(ptx);
+  return made;
+}
+static int cuLibraryLoadData(void **library, const void *code, void *a, void *b, unsigned m, void *c, void *d, unsigned n) {
+  return *library = load(code), OK;
+}
+static int cuModuleLoadDataEx(void **module, const void *code, unsigned n, void *a, void *b) {
+  return *module = load(code), OK;
+}
+static int cuLibraryGetModule(void **module, void *library) { return *module = library, OK; }
+static int cuLibraryGetKernel(void **kernel, void *library, const char *name) { return *kernel = library, OK; }
+static int cuModuleGetFunction(void **kernel, void *module, const char *name) { return *kernel = module, OK; }
+static int cuKernelGetFunction(void **function, void *kernel) { return *function = kernel, OK; }
+static int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device) {
+  return *value = attribute ? 32 : MOST_THREADS, OK;
+}
+static int cuFuncGetAttribute(int *value, int attribute, void *function) {
+  return *value = attribute ? 32 : MOST_THREADS, OK;
+}
+static int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
+  return *blocks = BLOCKS_PER_PROCESSOR, OK;
+}
+
+static int launch(struct module *module, const uint32_t *grid, const uint32_t *block, uint32_t shared, void *stream,
+                  void **arguments, int cooperative) {
+  if (!depth)
+    return INVALID_CONTEXT;
+  if (is("no launch") || (is("only the trial launches") && !strstr(module->name, "_trial")))
+    return LAUNCH_FAILED;
+  uint64_t threads = (uint64_t)block[0] * block[1] * block[2], blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+  if (!threads || !blocks || threads > MOST_THREADS || grid[1] > 65535 || grid[2] > 65535 || block[2] > 64)
+    return INVALID_VALUE;
+  if (!module->kernel)
+    return OK;
+  if (shared + module->kernel->static_bytes > SHARED_BYTES)
+    return TOO_MANY_RESOURCES;
+  if (cooperative && blocks > processors() * BLOCKS_PER_PROCESSOR)
+    return TOO_LARGE_GRID;
+  struct launch *made = calloc(1, sizeof *made);
+  made->module = module, made->shared = shared, made->cooperative = cooperative;
+  memcpy(made->grid, grid, sizeof made->grid), memcpy(made->block, block, sizeof made->block);
+  if (module->kernel->parameters > MOST_PARAMETERS)
+    fail("too many parameters", module->name);
+  for (int i = 0; i < module->kernel->parameters; i++)
+    made->arguments[i] = memcpy(made->values + 8 * i, arguments[i], module->kernel->sizes[i]);
+  return put(stream, (struct work){.kind = LAUNCH, .launch = made}), OK;
+}
+static int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *stream, void **arguments, void **extra) {
+  return launch(function, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, stream, arguments, 0);
+}
+static int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                     unsigned bz, unsigned shared, void *stream, void **arguments) {
+  return launch(function, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, stream, arguments, 1);
+}
+struct attribute {
+  int kind;
+  char padding[4];
+  union {
+    char bytes[64];
+    int cooperative;
+  } value;
+};
+struct configuration {
+  uint32_t grid[3], block[3], shared;
+  void *stream;
+  struct attribute *attributes;
+  unsigned count;
+};
+enum { COOPERATIVE = 2 };
+static int cuLaunchKernelEx(const struct configuration *given, void *function, void **arguments, void **extra) {
+  int cooperative = 0;
+  for (unsigned i = 0; i < given->count; i++)
+    if (given->attributes[i].kind == COOPERATIVE)
+      cooperative = given->attributes[i].value.cooperative;
+  return launch(function, given->grid, given->block, given->shared, given->stream, arguments, cooperative);
+}
+
+static int cuGetErrorName(int error, const char **name) {
+  *name = error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_SOFTWARE_GPU";
+  return OK;
+}
+static int cuGetErrorString(int error, const char **text) { return *text = "an error of the software GPU", OK; }
+static int nothing(void) { return OK; }
+
+#define ENTRY(name) {#name, (void *)name}
+static const struct {
+  const char *name;
+  void *function;
+} TABLE[] = {
+    ENTRY(cuInit), ENTRY(cuDriverGetVersion), ENTRY(cuDeviceGetCount), ENTRY(cuDeviceGet), ENTRY(cuDeviceGetName),
+    ENTRY(cuDeviceGetUuid), ENTRY(cuDeviceTotalMem), ENTRY(cuDeviceGetAttribute), ENTRY(cuDevicePrimaryCtxRetain),
+    ENTRY(cuCtxGetCurrent), ENTRY(cuCtxPushCurrent), ENTRY(cuCtxPopCurrent), ENTRY(cuCtxSetCurrent),
+    ENTRY(cuCtxGetDevice), ENTRY(cuStreamGetCtx), ENTRY(cuCtxSynchronize), ENTRY(cuMemGetInfo), ENTRY(cuMemAlloc),
+    ENTRY(cuMemFree), ENTRY(cuMemHostAlloc), ENTRY(cuMemFreeHost), ENTRY(cuMemcpyHtoD), ENTRY(cuMemcpyDtoH),
+    ENTRY(cuMemcpyHtoDAsync), ENTRY(cuMemcpyDtoHAsync), ENTRY(cuStreamCreate), ENTRY(cuStreamSynchronize),
+    ENTRY(cuEventCreate), ENTRY(cuEventDestroy), ENTRY(cuEventRecord), ENTRY(cuEventSynchronize),
+    ENTRY(cuStreamWaitEvent), ENTRY(cuLibraryLoadData), ENTRY(cuModuleLoadDataEx), ENTRY(cuLibraryGetModule),
+    ENTRY(cuLibraryGetKernel), ENTRY(cuModuleGetFunction), ENTRY(cuKernelGetFunction), ENTRY(cuKernelGetAttribute),
+    ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
+    ENTRY(cuLaunchCooperativeKernel), ENTRY(cuLaunchKernelEx), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
+};
+
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+  *function = strncmp(name, "cuGetProcAddress", 16) ? (void *)nothing : (void *)cuGetProcAddress_v2;
+  for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++)
+    if (!strcmp(TABLE[i].name, name))
+      *function = TABLE[i].function;
+  if (status)
+    *status = 0;
+  return OK;
+}
+int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, NULL);
+}
