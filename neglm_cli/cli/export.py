@@ -35,6 +35,7 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
         "For TensorBoard's projector; also writes news.metadata.tsv.",
     ),
     ("neglm export --format fasttext -o model.bin", "A model of fastText, with subwords if there are any."),
+    ("neglm export -o vectors.floret", "The table of --floret, for `spacy init vectors en FILE DIR --mode floret`."),
     ("neglm export --format text -o - | head -n 3", "Look at the beginning."),
     ("neglm export model.safetensors --pytorch lm", "The language model for PyTorch, in the folder lm."),
     ("neglm export model.safetensors --onnx lm.onnx --int8", "As ONNX, also with 8-bit weights."),
@@ -86,8 +87,8 @@ def export(
         typer.Option(
             help="text: word2vec's text format; binary: its binary format; npy: a NumPy matrix, with one word per line "
             "in FILE.words.txt; tsv: for TensorBoard's projector, with words and counts in FILE.metadata.tsv; "
-            "fasttext: a model of fastText.",
-            show_default="from the file name: .txt .vec text, .bin binary, .npy npy, .tsv tsv",
+            "fasttext: a model of fastText; floret: a table of floret, for spaCy.",
+            show_default="from the file name: .txt .vec text, .bin binary, .npy npy, .tsv tsv, .floret floret",
             metavar="FORMAT",
             rich_help_panel=OUTPUT,
         ),
@@ -165,8 +166,9 @@ def export(
     npy and tsv have two files, which are renamed only when both are complete. FILE stands for the output's name
     without .npy or .tsv.
 
-    Only fasttext keeps subwords: fastText then gives unknown words the same vectors as neglm. The model is one of
-    skip-gram with negative sampling; the context vectors are its output vectors.
+    Only fasttext and floret keep subwords: fastText and spaCy then give unknown words the same vectors as neglm.
+    fastText's model is one of skip-gram or CBOW with negative sampling; the context vectors are its output vectors.
+    floret needs vectors trained with --floret; it has no words, only the table that all vectors are composed from.
 
     --pytorch, --onnx and --hub write whole models, by default that of model.safetensors; --hub also takes vectors. For
     PyTorch and ONNX the correction of the loss is part of the output layer's bias, so that a softmax gives
@@ -192,8 +194,10 @@ def export(
         return
     path = input_file(vectors, named, DEFAULT_VECTORS)
     chosen = _format(output, format)
-    if chosen is Format.FASTTEXT and (normalize or contexts):
-        raise typer.BadParameter("fasttext has word vectors as they are: leave out --normalize and --contexts.")
+    if chosen in (Format.FASTTEXT, Format.FLORET) and (normalize or contexts):
+        raise typer.BadParameter(f"{chosen} has word vectors as they are: leave out --normalize and --contexts.")
+    if chosen is Format.FLORET and max_vocab is not None:
+        raise typer.BadParameter("floret has no words: leave out --max-vocab.")
     refuse_overwriting(files_of(output, chosen), [path])
     console.announce_compiling()
     from neglm_cli.vectors import exchange
@@ -203,14 +207,19 @@ def export(
     name = "standard input" if path == STANDARD_STREAM else shown(path)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")
-    if loaded.subwords is not None and chosen is not Format.FASTTEXT:
-        console.note("this format has no subwords; --format fasttext keeps them")
+    if loaded.subwords is not None and chosen not in (Format.FASTTEXT, Format.FLORET):
+        keeps = "floret" if loaded.subwords.hash_count else "fasttext"
+        console.note(f"this format has no subwords; --format {keeps} keeps them")
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
     words, matrix = exchange.most_frequent(words, matrix, max_vocab)
     words, changed = exchange.replace_white_space(words, chosen)
     matrix = exchange.normalized(matrix) if normalize else matrix
     if chosen is Format.FASTTEXT:
         files = exchange.write_fasttext(replace(exchange.subset(loaded, max_vocab), words=words), output)
+    elif chosen is Format.FLORET:
+        rows = 0 if loaded.subwords is None else len(loaded.subwords.ngrams)
+        with Progress("writing the table", rows, "K rows") as progress:
+            files = exchange.write_floret(loaded, output, progress.advance)
     else:
         with Progress("writing vectors", len(matrix), "K words") as progress:
             files = exchange.write(words, matrix, output, chosen, progress.advance)
@@ -243,11 +252,11 @@ def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, A
 def _format(output: str, given: Format | None) -> Format:
     found = given or format_of(output)
     if output in STANDARD_OUTPUT and given is None:
-        raise typer.BadParameter("choose a format for standard output: --format text, binary or fasttext.")
+        raise typer.BadParameter("choose a format for standard output: --format text, binary, fasttext or floret.")
     if found is None:
         raise typer.BadParameter(
-            f"the name {shown(output)} does not tell the format: use one that ends in .txt, .vec, .bin, .npy or .tsv, "
-            "or --format."
+            f"the name {shown(output)} does not tell the format: use one that ends in .txt, .vec, .bin, .npy, .tsv "
+            "or .floret, or --format."
         )
     if found not in OF_ONE_FILE and output in STANDARD_OUTPUT:
         raise typer.BadParameter(f"the format {found} has two files and cannot go to standard output: name a file.")

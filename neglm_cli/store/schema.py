@@ -124,6 +124,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "untied": lambda fields: not fields.get("tie"),
     "averaged": lambda fields: bool(fields["progress"].get("averaged")),
     "subwords": lambda fields: bool(fields["buckets"]),
+    "rows of words": lambda fields: not fields["hash_count"],
 }
 
 
@@ -260,8 +261,8 @@ KINDS = {
                 "word_rows",
                 "float32",
                 ("V", "D"),
-                "with subwords: the row of each word; see SUBWORDS",
-                only_if=("subwords",),
+                "with subwords, except in a table of floret: the row of each word; see SUBWORDS",
+                only_if=("subwords", "rows of words"),
             ),
             Tensor(
                 "ngram_rows",
@@ -303,6 +304,12 @@ KINDS = {
                 NO_SUBWORDS,
             ),
             Field("buckets", options.BUCKETS, "number of buckets of n-grams, G; 0 or missing without subwords", 0),
+            Field(
+                "hash_count",
+                options.HASH_COUNT,
+                "in a table of floret, the rows of each word and n-gram, from 1 to 4; otherwise 0 or missing",
+                0,
+            ),
         ),
         (
             WORDS_OF_TEXT._replace(of_text=False),
@@ -315,6 +322,7 @@ KINDS = {
             "objective": "objective",
             "subwords": "subwords",
             "buckets": "buckets",
+            "hash_count": "hash_count",
         },
     ),
     "language model": Kind(

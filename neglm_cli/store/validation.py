@@ -163,6 +163,8 @@ def _check_vectors(fields: Fields, lengths: Mapping[str, int], tensors: Tensors)
         raise SchemaError(f"`buckets` says {fields['buckets']} and the shape of `ngram_rows` {lengths['G']}")
     if bool(fields["buckets"]) != bool(fields["subwords"]):
         raise SchemaError("it has one of `subwords` and `buckets` without the other")
+    if fields["hash_count"] and not fields["buckets"]:
+        raise SchemaError("it has `hash_count` without `buckets`")
 
 
 def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:

@@ -104,6 +104,7 @@ def write_vectors(
         "progress": training.progress,
         "subwords": NO_SUBWORDS if subwords is None else subwords.lengths,
         "buckets": 0 if subwords is None else subwords.ngrams.shape[0],
+        "hash_count": 0 if subwords is None else subwords.hash_count,
     }
     tensors = {
         "words": words.words,
@@ -116,7 +117,9 @@ def write_vectors(
         "context_vectors": context_vectors,
     }
     if subwords is not None:
-        tensors |= {"word_rows": subwords.words, "ngram_rows": subwords.ngrams}
+        tensors["ngram_rows"] = subwords.ngrams
+        if not subwords.hash_count:
+            tensors["word_rows"] = subwords.words
     return container.write(path, KIND, fields, tensors)
 
 

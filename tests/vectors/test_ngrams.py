@@ -25,14 +25,20 @@ def fnv1a(data: bytes) -> int:
     return hash_
 
 
-def plain_ngrams(word: bytes, minn: int, maxn: int) -> list[bytes]:
-    """Return the n-grams of a word, as the documentation defines them."""
+def characters_of(word: bytes) -> list[bytes]:
+    """Return the characters of a word and of the brackets around it."""
     characters: list[bytes] = []
     for byte in b"<" + word + b">":
         if byte >> 6 == 0b10:
             characters[-1] += bytes([byte])
         else:
             characters.append(bytes([byte]))
+    return characters
+
+
+def plain_ngrams(word: bytes, minn: int, maxn: int) -> list[bytes]:
+    """Return the n-grams of a word, as the documentation defines them."""
+    characters = characters_of(word)
     if word == b"</s>":
         return []
     last = len(characters)
