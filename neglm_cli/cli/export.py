@@ -36,10 +36,15 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
     ),
     ("neglm export --format fasttext -o model.bin", "A model of fastText, with subwords if there are any."),
     ("neglm export -o vectors.floret", "The table of --floret, for `spacy init vectors en FILE DIR --mode floret`."),
+    (
+        "neglm export --quantize -o small.safetensors --similarity ws353.tsv",
+        "An eighth of the size, for `neglm nearest` and others; prints what is lost.",
+    ),
     ("neglm export --format text -o - | head -n 3", "Look at the beginning."),
     ("neglm export model.safetensors --pytorch lm", "The language model for PyTorch, in the folder lm."),
     ("neglm export model.safetensors --onnx lm.onnx --int8", "As ONNX, also with 8-bit weights."),
     ("neglm export model.safetensors --hub lm-hub", "A folder for the Hugging Face Hub."),
+    multi_value_options=("--similarity",),
 )
 def export(
     output: Annotated[
@@ -97,6 +102,35 @@ def export(
         bool,
         typer.Option("--normalize", help="Scale every vector to unit length.", rich_help_panel=OUTPUT),
     ] = False,
+    quantize: Annotated[
+        bool,
+        typer.Option(
+            "--quantize",
+            help="Write a neglm file of quantized vectors: one byte for every --dsub dimensions, and four bytes for "
+            "each vector. Prints what is lost.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    dsub: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --quantize: dimensions of a byte.",
+            show_default="2",
+            metavar="N",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --quantize: pairs of words with human ratings, as for `neglm eval`, to print correlations "
+            "before and after.",
+            show_default=False,
+            metavar="FILE",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     pytorch: Annotated[
         str | None,
         typer.Option(
@@ -170,6 +204,10 @@ def export(
     fastText's model is one of skip-gram or CBOW with negative sampling; the context vectors are its output vectors.
     floret needs vectors trained with --floret; it has no words, only the table that all vectors are composed from.
 
+    --quantize writes a file for neglm: product quantization, as in fastText's .ftz, of word vectors and of the rows of
+    n-grams, if there are any, so that unknown words have vectors, too; context vectors are left out. `neglm nearest`,
+    `analogy`, `eval`, `vectors` and Python read it like the original. neglm-format(5) has the details.
+
     --pytorch, --onnx and --hub write whole models, by default that of model.safetensors; --hub also takes vectors. For
     PyTorch and ONNX the correction of the loss is part of the output layer's bias, so that a softmax gives
     probabilities. The words of ONNX files are in FILE.tokens.txt. Lines start and end with <eos>.
@@ -177,7 +215,7 @@ def export(
     targets = {"--output": output, "--pytorch": pytorch, "--onnx": onnx, "--hub": hub}
     _check_target(targets, {
         "--output": {"--contexts": contexts, "--max-vocab": max_vocab, "--format": format, "--normalize": normalize,
-                     "--table": table},
+                     "--table": table, "--quantize": quantize, "--dsub": dsub, "--similarity": similarity},
         "--onnx": {"--int8": int8},
         "--hub": {"--license": license},
     })  # fmt: skip
@@ -193,6 +231,13 @@ def export(
             export_model.to_hub(model, hub, license, test, json)
         return
     path = input_file(vectors, named, DEFAULT_VECTORS)
+    if quantize:
+        _check_quantize({"--format": format, "--normalize": normalize, "--contexts": contexts})
+        _quantize(path, output, table, (max_vocab, dsub), similarity or [], json)
+        return
+    for option, value in (("--dsub", dsub), ("--similarity", similarity)):
+        if value:
+            raise typer.BadParameter(f"{option} is for --quantize.")
     chosen = _format(output, format)
     if chosen in (Format.FASTTEXT, Format.FLORET) and (normalize or contexts):
         raise typer.BadParameter(f"{chosen} has word vectors as they are: leave out --normalize and --contexts.")
@@ -234,6 +279,26 @@ def export(
         "changed_words": changed,
     }
     console.summary(summary, _as_text(summary), output, json)
+
+
+def _check_quantize(options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        if value:
+            raise typer.BadParameter(f"--quantize writes word vectors to a neglm file: leave out {option}.")
+
+
+def _quantize(
+    path: str, output: str, table: str | None, limits: tuple[int | None, int | None], similarity: list[str], json: bool
+) -> None:
+    """Write quantized vectors. limits: --max-vocab and --dsub."""
+    refuse_overwriting([output], [path, *similarity])
+    console.announce_compiling()
+    from neglm_cli.cli.export_quantized import DSUB, export_quantized
+    from neglm_cli.vectors.similarity import read_pairs
+
+    sets = [(file, read_pairs(file)) for file in similarity]  # errors in them come first
+    max_vocab, dsub = limits
+    export_quantized(path, output, table, max_vocab, dsub or DSUB).report(sets, json)
 
 
 def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, Any]]) -> None:

@@ -117,9 +117,9 @@ class Tables:
         return sum(table.flat.nbytes for table in self._all()) + listed
 
     def initialize(self, seed: int) -> None:
-        """Initialize like word2vec: small random input vectors, zero output vectors. N-grams start at zero, unless words
-        have no rows of their own: those that no word of the vocabulary has add nothing to the vectors of unknown
-        words."""
+        """Initialize like word2vec: small random input vectors, zero output vectors. N-grams start at zero, unless
+        words have no rows of their own: those that no word of the vocabulary has add nothing to the vectors of
+        unknown words."""
         key = stream(seed, INIT)
         table = self.inputs if self.inputs.shape[0] or self.ngrams is None else self.ngrams
         rows, size = table.shape

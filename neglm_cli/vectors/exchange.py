@@ -200,7 +200,8 @@ def detect_format(source: InputBuffer) -> ImportFormat:
     if word2vec.HEADER.match(source.text, source.begin, source.end):
         return ImportFormat.BINARY
     raise NeglmError(
-        f"{source.name} has an unknown format; supported are word2vec text, word2vec binary, fastText models, floret tables and .npy"
+        f"{source.name} has an unknown format; supported are word2vec text, word2vec binary, fastText models, floret "
+        "tables and .npy"
     )
 
 

@@ -1,8 +1,8 @@
 """floret's tables, which spaCy reads: text with a header, and a line for each row with its number and its values.
 
-    buckets dimensions minn maxn hash_count seed < >
-    0 values
-    1 values
+buckets dimensions minn maxn hash_count seed < >
+0 values
+1 values
 """
 
 import re
@@ -47,8 +47,8 @@ def read_table(source: InputBuffer, word_list: str | None) -> Vectors:
         raise NeglmError(f"{source.name}, line 1: {buckets:,} rows of {size:,} dimensions is no table of floret")
     if not 0 < minn <= maxn <= LONGEST or not 0 < hash_count <= MOST_HASHES:
         raise NeglmError(
-            f"{source.name}, line 1: n-grams of {minn:,} to {maxn:,} characters with {hash_count:,} hashes; neglm reads "
-            f"1 to {LONGEST} characters and 1 to {MOST_HASHES} hashes"
+            f"{source.name}, line 1: n-grams of {minn:,} to {maxn:,} characters with {hash_count:,} hashes; neglm "
+            f"reads 1 to {LONGEST} characters and 1 to {MOST_HASHES} hashes"
         )
     if seed != MURMUR_SEED or header.groups()[6:] != (b"<", b">"):
         raise NeglmError(

@@ -5,7 +5,7 @@ of its n-grams. In a table of floret, words have no rows of their own: known and
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from neglm_cli.store.container import Matrix, Stored
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.composition import SubwordInputs, compose
 from neglm_cli.vectors.ngrams import NGrams, ngram_buckets
+from neglm_cli.vectors.quantization import QuantizedMatrix
 
 BLOCK = 1 << 12  # n-grams summed at a time: bounds memory, however long a word is
 
@@ -33,7 +34,7 @@ class Subwords:
 
     lengths: str  # of n-grams in characters: "3-6"
     words: np.ndarray  # float32 (V, D); (0, D) if words have no rows of their own
-    ngrams: np.ndarray  # float32 (G, D): of each bucket
+    ngrams: np.ndarray  # float32 (G, D): of each bucket; a `QuantizedMatrix` stands in for it in quantized files
     hash_count: int = 0  # rows of each n-gram in a table of floret; 0 for n-grams of fastText
 
     @classmethod
@@ -42,9 +43,17 @@ class Subwords:
         words = stored.tensors.get("word_rows", ngrams[:0])
         return cls(fields["subwords"], words, ngrams, fields["hash_count"])
 
+    @classmethod
+    def from_quantized(cls, stored: Stored) -> "Subwords":
+        """Return subwords without rows of words: enough to compose the vectors of unknown words."""
+        fields, tensors = stored.fields, stored.tensors
+        ngrams = QuantizedMatrix(tensors["ngram_centroids"], tensors["ngram_codes"], tensors["ngram_scales"])
+        no_words = np.empty((0, ngrams.shape[1]), np.float32)
+        return cls(fields["subwords"], no_words, cast(np.ndarray, ngrams), fields["hash_count"])
+
     @property
     def rows(self) -> SubwordRows:
-        return SubwordRows(self.lengths, self.words, self.ngrams, self.hash_count)
+        return SubwordRows(self.lengths, self.words, np.asarray(self.ngrams), self.hash_count)
 
     def has_ngrams_of(self, lengths: str | None, hash_count: int) -> bool:
         """Return True if n-grams have these lengths and hashes."""
@@ -54,7 +63,8 @@ class Subwords:
         """Compose the vectors of the vocabulary, `words`: float32 (V, D)."""
         size = self.ngrams.shape[1]
         vectors = np.empty((len(words), size), np.float32)
-        inputs = SubwordInputs(self.words.reshape(-1), self.ngrams.reshape(-1), *self._buckets(words), size)
+        ngrams = np.ascontiguousarray(self.ngrams, np.float32)
+        inputs = SubwordInputs(self.words.reshape(-1), ngrams.reshape(-1), *self._buckets(words), size)
         compose(inputs, np.arange(len(words)), vectors.reshape(-1))
         return vectors
 

@@ -128,6 +128,22 @@ def test_similarity(neglm: Neglm, vectors: Vectors) -> None:
     assert (result["used"], result["oov"], result["composed_words"]) == (2, 2, 0)
 
 
+def test_analogies(neglm: Neglm, vectors: Vectors) -> None:
+    """OOV words of questions are composed; questions with OOV answers, or words without n-grams, are skipped."""
+    questions = [("w1", "w2", "w3q"), ("w1x", "w2", "w3q"), ("w4", "w5", "w6")]
+    lines = []
+    for question in questions:
+        (answer,) = map(json.loads, neglm("analogy", *question, "--top", "1", "--json").stdout.splitlines())
+        lines.append(" ".join((*question, answer["answers"][0]["word"])))
+    Path("questions.txt").write_text("\n".join([*lines, "w1 w2 w3q nowhere"]) + "\n")
+    report = neglm("eval", "--analogy", "questions.txt").stdout
+    assert b"questions.txt: 4 questions, 3 used, 1 skipped (OOV)\n  2 OOV words composed from subwords\n" in report
+    (result,) = json.loads(neglm("eval", "--analogy", "questions.txt", "--json").stdout)["analogy"]
+    assert (result["composed_words"], result["total"]["used"], result["total"]["add"]["correct"]) == (2, 3, 3)
+    (result,) = json.loads(neglm("eval", "--analogy", "questions.txt", "--json", "--no-subwords").stdout)["analogy"]
+    assert (result["composed_words"], result["total"]["used"], result["total"]["add"]["correct"]) == (0, 1, 1)
+
+
 def test_python(vectors: Vectors) -> None:
     loaded = neglm_cli.load("vectors.safetensors")
     assert isinstance(loaded, neglm_cli.WordVectors)

@@ -170,7 +170,7 @@ def test_inconsistent_files(
 
 def test_fields_must_exist_and_be_strings(workplace: Path, samples: dict[str, bytes]) -> None:
     for kind, contents in samples.items():
-        repeated = {"subwords", "buckets"}  # if they are missing, `arguments` has them
+        repeated = {"subwords", "buckets", "hash_count"}  # if they are missing, `arguments` has them
         for name in parse(contents)[0].keys() - repeated - {"checksum"}:
             refused(samples, kind, lambda metadata, tensors, name=name: metadata.pop(name))  # type: ignore[misc]
             refused(samples, kind, put(name, None))  # type: ignore[arg-type]
