@@ -13,6 +13,7 @@ from neglm_cli.sgns.source import Windows
 from neglm_cli.vectors.composition import SubwordInputs
 
 BATCH_WINDOWS = 8  # larger batches are hardly faster
+DETERMINISTIC_WINDOWS = 32  # threads wait for each other in every batch
 NO_ROWS = np.empty(0, np.float32)
 
 

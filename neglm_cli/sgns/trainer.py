@@ -16,7 +16,7 @@ from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.averaging import Averaging
-from neglm_cli.sgns.cbow import BATCH_WINDOWS, mean_inputs, mean_windows
+from neglm_cli.sgns.cbow import BATCH_WINDOWS, DETERMINISTIC_WINDOWS, mean_inputs, mean_windows
 from neglm_cli.sgns.source import Segment, Source, Windows
 from neglm_cli.sgns.subwords import (
     allocate_composed,
@@ -76,7 +76,9 @@ class Trainer:
         noise = probabilities(context_counts, settings.noise_alpha)
         self._noise = alias_table(noise)
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
-        self._batch = BATCH_WINDOWS if settings.cbow else 0  # windows whose vectors are composed at a time
+        self._batch = 0  # windows whose vectors are composed at a time
+        if settings.cbow:
+            self._batch = DETERMINISTIC_WINDOWS if settings.deterministic else BATCH_WINDOWS
         if tables.ngrams is not None:
             own_rows = tables.inputs.shape[0] > 0
             shared = coupling(tables.ngrams.ngrams, source.update_frequencies[0], own_rows)
