@@ -35,7 +35,10 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
         "For TensorBoard's projector; also writes news.metadata.tsv.",
     ),
     ("neglm export --format fasttext -o model.bin", "A model of fastText, with subwords if there are any."),
-    ("neglm export -o vectors.floret", "The table of --floret, for `spacy init vectors en FILE DIR --mode floret`."),
+    (
+        "neglm export floret.safetensors -o table.floret",
+        "A table of `embed --floret`, for `spacy init vectors en table.floret DIR --mode floret`.",
+    ),
     (
         "neglm export --quantize -o small.safetensors --similarity ws353.tsv",
         "An eighth of the size, for `neglm nearest` and others; prints what is lost.",

@@ -24,13 +24,13 @@ class QuantizedMatrix:
 
     ndim, dtype = 2, np.dtype(np.float32)
 
-    def __init__(self, centroids: np.ndarray, codes: np.ndarray, scales: np.ndarray) -> None:
+    def __init__(self, centroids: np.ndarray, codes: np.ndarray, scales: np.ndarray, dsub: int) -> None:
         self.centroids = centroids  # float32 (256, D)
         self.codes = codes  # uint8 (N, P)
         self.scales = scales  # float32 (N,)
         self.shape = (len(codes), centroids.shape[1])
         self._columns = np.arange(self.shape[1])
-        self._part_of = self._columns // dims_per_code(*self.shape[1:], codes.shape[1])
+        self._part_of = self._columns // dsub
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -62,16 +62,6 @@ class QuantizedMatrix:
         sums = np.empty(len(self), np.float32)
         _sum_codes(self.codes, values, sums)
         return sums
-
-
-def codes_per_vector(size: int, dsub: int) -> int:
-    """Return the number of codes, P, of vectors of this size."""
-    return -(-size // dsub)
-
-
-def dims_per_code(size: int, codes: int) -> int:
-    """Return the dimensions of a code, given their number in a vector."""
-    return -(-size // codes)
 
 
 @kernel
@@ -120,13 +110,13 @@ def quantize(
 ) -> QuantizedMatrix:  # fmt: skip
     """Quantize the rows of a matrix (N, D), in time proportional to N. advance: called with the number of rows done."""
     rows, size = matrix.shape
-    parts = codes_per_vector(size, dsub)
+    parts = -(-size // dsub)
     columns = [(part * dsub, min((part + 1) * dsub, size)) for part in range(parts)]
     used = np.flatnonzero(np.abs(matrix).max(axis=1)) if rows else np.empty(0, np.int64)
     chosen = used[np.unique(np.arange(min(SAMPLE, len(used))) * len(used) // max(1, min(SAMPLE, len(used))))]
     centroids = _train(_units(matrix[chosen]), columns)
     codes, scales = np.zeros((rows, parts), np.uint8), np.zeros(rows, np.float32)
-    found = QuantizedMatrix(centroids, codes, scales)
+    found = QuantizedMatrix(centroids, codes, scales, dsub)
     for first in range(0, len(used), BLOCK):
         block = used[first : first + BLOCK]
         given, block_codes = matrix[block], np.empty((len(block), parts), np.uint8)

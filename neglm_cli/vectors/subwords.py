@@ -47,7 +47,9 @@ class Subwords:
     def from_quantized(cls, stored: Stored) -> "Subwords":
         """Return subwords without rows of words: enough to compose the vectors of unknown words."""
         fields, tensors = stored.fields, stored.tensors
-        ngrams = QuantizedMatrix(tensors["ngram_centroids"], tensors["ngram_codes"], tensors["ngram_scales"])
+        ngrams = QuantizedMatrix(
+            tensors["ngram_centroids"], tensors["ngram_codes"], tensors["ngram_scales"], fields["dsub"]
+        )
         no_words = np.empty((0, ngrams.shape[1]), np.float32)
         return cls(fields["subwords"], no_words, cast(np.ndarray, ngrams), fields["hash_count"])
 

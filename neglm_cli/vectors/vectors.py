@@ -150,7 +150,7 @@ def vectors_of(stored: container.Stored, table: str | None = None) -> Vectors:
 def _quantized_vectors(stored: container.Stored) -> Vectors:
     """Return vectors that are decoded when they are used."""
     fields, tensors = stored.fields, stored.tensors
-    matrix = QuantizedMatrix(tensors["centroids"], tensors["codes"], tensors["scales"])
+    matrix = QuantizedMatrix(tensors["centroids"], tensors["codes"], tensors["scales"], fields["dsub"])
     files = [file | {"path": path_from(stored.path, file["path"])} for file in fields["corpus"]]
     return Vectors(
         WordIndex.from_stored(stored), cast(np.ndarray, matrix), NO_CONTEXTS,

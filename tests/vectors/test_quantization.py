@@ -19,7 +19,7 @@ def some_rows(count: int, size: int) -> np.ndarray:
     return np.random.default_rng(count).standard_normal((count, size)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("size", "dsub"), [(1, 1), (7, 2), (8, 3), (8, 100)])
+@pytest.mark.parametrize(("size", "dsub"), [(1, 1), (7, 2), (8, 3), (6, 4), (8, 100)])
 def test_few_rows_are_kept(size: int, dsub: int) -> None:
     """Rows that are no more than centroids have centroids of their own."""
     rows = some_rows(100, size)
@@ -58,7 +58,7 @@ def test_zeros_stay_zeros() -> None:
 
 
 def test_quantized_matrices_act_like_arrays() -> None:
-    found = quantize(some_rows(400, 7), 3)
+    found = quantize(some_rows(400, 7), 5)
     decoded, query = np.asarray(found), some_rows(1, 7)[0]
     assert found.shape == decoded.shape
     assert len(found) == 400
