@@ -204,6 +204,7 @@ def test_cbow(neglm: Neglm, workplace: Path) -> None:
     assert Path("a").read_bytes() == Path("b").read_bytes()  # word2vec's learning rate of CBOW
     assert Vectors.load("a").arguments["cbow"]
     assert (Vectors.load("a").vectors != Vectors.load("skip-gram").vectors).any()
+    assert "was trained with --cbow" in one_sentence(neglm("pmi", "a", code=1).stderr)
 
 
 def test_start_from_vectors_with_subwords(neglm: Neglm, vectors: Vectors) -> None:
