@@ -76,6 +76,8 @@ MADE = (
     "neglm vocab b.txt -o tuesday.safetensors --quiet",
     "neglm embed --epochs 1 --quiet",  # of the size that README's `neglm embed` has: what is read with it must fit
     "cp vectors.safetensors wiki.safetensors",
+    "neglm embed --epochs 1 --subwords 3-6 --floret --buckets 50 -o floret.safetensors --quiet",
+    "neglm export floret.safetensors -o vectors.floret --quiet",
     f"neglm train-lm {SMALL} --valid valid.txt --log train.log",
     "cp model.safetensors news.safetensors; cp model.safetensors other.safetensors; gzip -k docs.jsonl",
     "mkdir a b; for log in neglm.log nce.log a/log b/log; do cp train.log $log; done",

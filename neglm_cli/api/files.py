@@ -103,8 +103,13 @@ class WordVectors(WordFile):
     def __init__(self, stored: Stored, table: str | None = None, subwords: bool = True) -> None:
         read = vectors_of(stored, table)
         super().__init__(stored, read.words)
-        self.vectors = read.vectors  # float32 (V, D)
+        self._vectors = read.vectors
         self._lookup = Lookup(read, subwords)
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """The vectors of `words`: float32 (V, D). Those of a quantized file are decoded."""
+        return np.asarray(self._vectors)
 
     @property
     def has_subwords(self) -> bool:
@@ -120,8 +125,8 @@ class WordVectors(WordFile):
         """Return the n words with the highest cosines to a word, to several words, or to a vector (D,). The words of
         the query are excluded."""
         if isinstance(query, np.ndarray):
-            if query.shape != self.vectors.shape[1:]:
-                raise ValueError(f"a vector of {self._described()} has the shape {self.vectors.shape[1:]}")
+            if query.shape != self._vectors.shape[1:]:
+                raise ValueError(f"a vector of {self._described()} has the shape {self._vectors.shape[1:]}")
             return self._named(top_scores(self._cosines.cosines(query.astype(np.float32)), n))
         found = self._find_all([query] if isinstance(query, str) else query)
         return self._named(nearest(self._cosines, units(found), n, found.known))
@@ -147,7 +152,7 @@ class WordVectors(WordFile):
 
     @cached_property
     def _cosines(self) -> CosineIndex:
-        return CosineIndex.of(self.vectors, self._name)
+        return CosineIndex.of(self._vectors, self._name)
 
     def _described(self) -> str:
-        return f"{super()._described()}, {count_of(self.vectors.shape[1], 'dimension')}"
+        return f"{super()._described()}, {count_of(self._vectors.shape[1], 'dimension')}"

@@ -10,6 +10,7 @@ from neglm_cli.errors import UsageError
 from neglm_cli.lm.model import CHECKPOINT, MODEL
 from neglm_cli.store import container
 from neglm_cli.vectors.vectors import KIND as VECTORS
+from neglm_cli.vectors.vectors import QUANTIZED
 
 VOCABULARY = "vocabulary"
 
@@ -32,12 +33,12 @@ def load(
     "cuda:1" or "auto"; threads, on the CPU, by default one for each core.
 
     For vectors: subwords=False gives no vectors to words that are not in the vocabulary."""
-    stored = container.read(os.fspath(path), VOCABULARY, VECTORS, MODEL, CHECKPOINT)
+    stored = container.read(os.fspath(path), VOCABULARY, VECTORS, QUANTIZED, MODEL, CHECKPOINT)
     if stored.kind == VOCABULARY:
         if table is not None:
             raise UsageError(f"{stored.name} is a vocabulary, not a language model: leave out --table")
         return Vocabulary(stored)
-    if stored.kind == VECTORS:
+    if stored.kind in (VECTORS, QUANTIZED):
         return WordVectors(stored, table, subwords)
     return LanguageModel(stored, table, device, threads)
 

@@ -43,6 +43,8 @@ def _refuse_alpha(value: float | None) -> None:
     ("neglm embed --resume", "Resume an interrupted run."),
     ("neglm embed --deterministic --seed 7", "Bit-identical runs, for a given --seed and --threads."),
     ("neglm embed --subwords 3-6", "Vectors for all words, also unknown ones, from character n-grams."),
+    ("neglm embed --subwords 3-6 --floret", "All of them in one small table, which spaCy reads, too."),
+    ("neglm embed --cbow", "word2vec's CBOW."),
     ("neglm embed --pairs clicks.tsv --size 50", "Vectors for both sides of a table of pairs."),
     ("neglm embed --pairs small.tsv --full-batch --objective cond", "Without sampling, to convergence: log p(y|x)."),
     settings=Settings,
@@ -93,7 +95,7 @@ def embed(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Train word vectors: skip-gram with negative sampling.
+    """Train word vectors: skip-gram, or CBOW, with negative sampling.
 
     Every word of the vocabulary gets two vectors, as a word and as a context; both are written, with the vocabulary and
     all settings. Sentences end at line ends. Out-of-vocabulary words, <unk> and <eos> get no vectors. All pairs of a
@@ -102,7 +104,12 @@ def embed(
 
     With --subwords, the vector of a word is the mean of a row of its own and the rows of its n-grams, which are those
     of fastText; commands that use the vectors compose those of unknown words from their n-grams. neglm-format(5) has
-    the details. A note tells the memory of all tables before training.
+    the details. A note tells the memory of all tables before training. With --floret, too, words have no rows of their
+    own: words and n-grams have --hash-count rows each of one table of --buckets rows, as in floret, and the vector of a
+    word, known or not, is the mean of these. Vectors to start from need the same kind of table.
+
+    With --cbow, the mean of the vectors in a window predicts its word, and each gets the whole update, as in word2vec.
+    Hierarchical softmax is not offered.
 
     The text is read from disk in every epoch; memory holds little more than the two matrices. A checkpoint, the
     output's name with .partial appended, is written about once a minute and on interruption; it is a file of vectors

@@ -184,7 +184,8 @@ def evaluate(
     and a line tells their number; --no-subwords skips them.
 
     Analogies: accuracy by 3CosAdd and 3CosMul, where only the best word counts and the words of the question are
-    excluded. Questions with an OOV word are skipped; the second result counts them as wrong.
+    excluded. Questions with an OOV word are skipped; the second result counts them as wrong. If the vectors have
+    subwords, OOV words of questions get vectors from these, as in similarity; an OOV answer is skipped.
 
     Minimal pairs: the share of pairs whose good sentence, with its end, has the higher probability. Ties count as
     wrong; they and pairs with OOV words, which are read as <unk>, are counted. Raw sentences need --tokenize, if the
@@ -251,7 +252,7 @@ def _evaluate_vectors(
         "vocabulary": len(lexicon.ids),
         "test": [],
         "similarity": [_similarity(path, judged, lexicon, directions, lookup) for path, judged in pairs],
-        "analogy": [_analogy(path, sections, lexicon, directions, method) for path, sections in questions],
+        "analogy": [_analogy(path, sections, lexicon, directions, method, lookup) for path, sections in questions],
         "minimal_pairs": [],
     }
     if json:
@@ -272,14 +273,15 @@ def _similarity(
 
 
 def _analogy(
-    path: str, sections: Any, lexicon: "Lexicon", directions: "CosineIndex", method: Literal["add", "mul", "both"]
-) -> dict[str, Any]:
-    from neglm_cli.vectors.analogies import METHODS, count_correct, sum_tallies
+    path: str, sections: Any, lexicon: "Lexicon", directions: "CosineIndex", method: Literal["add", "mul", "both"],
+    lookup: "Lookup",
+) -> dict[str, Any]:  # fmt: skip
+    from neglm_cli.vectors.analogies import METHODS, composed_words, count_correct, sum_tallies
 
     _mention_case(path, [question for section in sections for question in section.questions], lexicon)
     methods: tuple[Method, ...] = METHODS if method == "both" else (method,)
     with Progress(f"analogies of {shown(path)}", len(lexicon.ids) * len(methods), unit="") as progress:
-        counted = count_correct(sections, lexicon, directions, methods, progress.advance)
+        counted = count_correct(sections, lexicon, directions, methods, progress.advance, lookup)
     named = list(zip(sections, counted, strict=True))
     kinds = {"semantic": False, "syntactic": True}
     subtotals = {
@@ -290,7 +292,8 @@ def _analogy(
         {"name": as_text(section.name), "kind": "syntactic" if section.syntactic else "semantic"} | _counts(tally)
         for section, tally in named
     ]
-    return {"file": path, "sections": rows, **subtotals, "total": _counts(sum_tallies(counted, methods))}
+    totals = {**subtotals, "total": _counts(sum_tallies(counted, methods))}
+    return {"file": path, "composed_words": composed_words(sections, lexicon, lookup), "sections": rows, **totals}
 
 
 def _counts(tally: "Tally") -> dict[str, Any]:

@@ -35,10 +35,19 @@ from neglm_cli.vectors.formats import GZIP_ENDING, OF_ONE_FILE, Format, files_of
         "For TensorBoard's projector; also writes news.metadata.tsv.",
     ),
     ("neglm export --format fasttext -o model.bin", "A model of fastText, with subwords if there are any."),
+    (
+        "neglm export floret.safetensors -o table.floret",
+        "A table of `embed --floret`, for `spacy init vectors en table.floret DIR --mode floret`.",
+    ),
+    (
+        "neglm export --quantize -o small.safetensors --similarity ws353.tsv",
+        "An eighth of the size, for `neglm nearest` and others; prints what is lost.",
+    ),
     ("neglm export --format text -o - | head -n 3", "Look at the beginning."),
     ("neglm export model.safetensors --pytorch lm", "The language model for PyTorch, in the folder lm."),
     ("neglm export model.safetensors --onnx lm.onnx --int8", "As ONNX, also with 8-bit weights."),
     ("neglm export model.safetensors --hub lm-hub", "A folder for the Hugging Face Hub."),
+    multi_value_options=("--similarity",),
 )
 def export(
     output: Annotated[
@@ -86,8 +95,8 @@ def export(
         typer.Option(
             help="text: word2vec's text format; binary: its binary format; npy: a NumPy matrix, with one word per line "
             "in FILE.words.txt; tsv: for TensorBoard's projector, with words and counts in FILE.metadata.tsv; "
-            "fasttext: a model of fastText.",
-            show_default="from the file name: .txt .vec text, .bin binary, .npy npy, .tsv tsv",
+            "fasttext: a model of fastText; floret: a table of floret, for spaCy.",
+            show_default="from the file name: .txt .vec text, .bin binary, .npy npy, .tsv tsv, .floret floret",
             metavar="FORMAT",
             rich_help_panel=OUTPUT,
         ),
@@ -96,6 +105,35 @@ def export(
         bool,
         typer.Option("--normalize", help="Scale every vector to unit length.", rich_help_panel=OUTPUT),
     ] = False,
+    quantize: Annotated[
+        bool,
+        typer.Option(
+            "--quantize",
+            help="Write a neglm file of quantized vectors: one byte for every --dsub dimensions, and four bytes for "
+            "each vector. Prints what is lost.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    dsub: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --quantize: dimensions of a byte.",
+            show_default="2",
+            metavar="N",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --quantize: pairs of words with human ratings, as for `neglm eval`, to print correlations "
+            "before and after.",
+            show_default=False,
+            metavar="FILE",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
     pytorch: Annotated[
         str | None,
         typer.Option(
@@ -165,8 +203,13 @@ def export(
     npy and tsv have two files, which are renamed only when both are complete. FILE stands for the output's name
     without .npy or .tsv.
 
-    Only fasttext keeps subwords: fastText then gives unknown words the same vectors as neglm. The model is one of
-    skip-gram with negative sampling; the context vectors are its output vectors.
+    Only fasttext and floret keep subwords: fastText and spaCy then give unknown words the same vectors as neglm.
+    fastText's model is one of skip-gram or CBOW with negative sampling; the context vectors are its output vectors.
+    floret needs vectors trained with --floret; it has no words, only the table that all vectors are composed from.
+
+    --quantize writes a file for neglm: product quantization, as in fastText's .ftz, of word vectors and of the rows of
+    n-grams, if there are any, so that unknown words have vectors, too; context vectors are left out. `neglm nearest`,
+    `analogy`, `eval`, `vectors` and Python read it like the original. neglm-format(5) has the details.
 
     --pytorch, --onnx and --hub write whole models, by default that of model.safetensors; --hub also takes vectors. For
     PyTorch and ONNX the correction of the loss is part of the output layer's bias, so that a softmax gives
@@ -175,7 +218,7 @@ def export(
     targets = {"--output": output, "--pytorch": pytorch, "--onnx": onnx, "--hub": hub}
     _check_target(targets, {
         "--output": {"--contexts": contexts, "--max-vocab": max_vocab, "--format": format, "--normalize": normalize,
-                     "--table": table},
+                     "--table": table, "--quantize": quantize, "--dsub": dsub, "--similarity": similarity},
         "--onnx": {"--int8": int8},
         "--hub": {"--license": license},
     })  # fmt: skip
@@ -191,9 +234,18 @@ def export(
             export_model.to_hub(model, hub, license, test, json)
         return
     path = input_file(vectors, named, DEFAULT_VECTORS)
+    if quantize:
+        _check_quantize({"--format": format, "--normalize": normalize, "--contexts": contexts})
+        _quantize(path, output, table, (max_vocab, dsub), similarity or [], json)
+        return
+    for option, value in (("--dsub", dsub), ("--similarity", similarity)):
+        if value:
+            raise typer.BadParameter(f"{option} is for --quantize.")
     chosen = _format(output, format)
-    if chosen is Format.FASTTEXT and (normalize or contexts):
-        raise typer.BadParameter("fasttext has word vectors as they are: leave out --normalize and --contexts.")
+    if chosen in (Format.FASTTEXT, Format.FLORET) and (normalize or contexts):
+        raise typer.BadParameter(f"{chosen} has word vectors as they are: leave out --normalize and --contexts.")
+    if chosen is Format.FLORET and max_vocab is not None:
+        raise typer.BadParameter("floret has no words: leave out --max-vocab.")
     refuse_overwriting(files_of(output, chosen), [path])
     console.announce_compiling()
     from neglm_cli.vectors import exchange
@@ -203,14 +255,19 @@ def export(
     name = "standard input" if path == STANDARD_STREAM else shown(path)
     if contexts and not len(loaded.contexts):
         raise NeglmError(f"{name} has no context vectors: leave out --contexts")
-    if loaded.subwords is not None and chosen is not Format.FASTTEXT:
-        console.note("this format has no subwords; --format fasttext keeps them")
+    if loaded.subwords is not None and chosen not in (Format.FASTTEXT, Format.FLORET):
+        keeps = "floret" if loaded.subwords.hash_count else "fasttext"
+        console.note(f"this format has no subwords; --format {keeps} keeps them")
     words, matrix = (loaded.contexts, loaded.context_vectors) if contexts else (loaded.words, loaded.vectors)
     words, matrix = exchange.most_frequent(words, matrix, max_vocab)
     words, changed = exchange.replace_white_space(words, chosen)
     matrix = exchange.normalized(matrix) if normalize else matrix
     if chosen is Format.FASTTEXT:
         files = exchange.write_fasttext(replace(exchange.subset(loaded, max_vocab), words=words), output)
+    elif chosen is Format.FLORET:
+        rows = 0 if loaded.subwords is None else len(loaded.subwords.ngrams)
+        with Progress("writing the table", rows, "K rows") as progress:
+            files = exchange.write_floret(loaded, output, progress.advance)
     else:
         with Progress("writing vectors", len(matrix), "K words") as progress:
             files = exchange.write(words, matrix, output, chosen, progress.advance)
@@ -225,6 +282,26 @@ def export(
         "changed_words": changed,
     }
     console.summary(summary, _as_text(summary), output, json)
+
+
+def _check_quantize(options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        if value:
+            raise typer.BadParameter(f"--quantize writes word vectors to a neglm file: leave out {option}.")
+
+
+def _quantize(
+    path: str, output: str, table: str | None, limits: tuple[int | None, int | None], similarity: list[str], json: bool
+) -> None:
+    """Write quantized vectors. limits: --max-vocab and --dsub."""
+    refuse_overwriting([output], [path, *similarity])
+    console.announce_compiling()
+    from neglm_cli.cli.export_quantized import DSUB, export_quantized
+    from neglm_cli.vectors.similarity import read_pairs
+
+    sets = [(file, read_pairs(file)) for file in similarity]  # errors in them come first
+    max_vocab, dsub = limits
+    export_quantized(path, output, table, max_vocab, dsub or DSUB).report(sets, json)
 
 
 def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, Any]]) -> None:
@@ -243,11 +320,11 @@ def _check_target(targets: dict[str, str | None], options: dict[str, dict[str, A
 def _format(output: str, given: Format | None) -> Format:
     found = given or format_of(output)
     if output in STANDARD_OUTPUT and given is None:
-        raise typer.BadParameter("choose a format for standard output: --format text, binary or fasttext.")
+        raise typer.BadParameter("choose a format for standard output: --format text, binary, fasttext or floret.")
     if found is None:
         raise typer.BadParameter(
-            f"the name {shown(output)} does not tell the format: use one that ends in .txt, .vec, .bin, .npy or .tsv, "
-            "or --format."
+            f"the name {shown(output)} does not tell the format: use one that ends in .txt, .vec, .bin, .npy, .tsv "
+            "or .floret, or --format."
         )
     if found not in OF_ONE_FILE and output in STANDARD_OUTPUT:
         raise typer.BadParameter(f"the format {found} has two files and cannot go to standard output: name a file.")

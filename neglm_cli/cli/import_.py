@@ -21,6 +21,7 @@ from neglm_cli.vectors.formats import WORDS_ENDING, ImportFormat, companion_file
     ("neglm import GoogleNews-vectors-negative300.bin.gz", "word2vec's binary format; writes vectors.safetensors."),
     ("neglm import cc.de.300.vec.gz -o german.safetensors", "fastText's text format, compressed."),
     ("neglm import cc.de.300.bin -o german.safetensors", "A model of fastText, with subwords."),
+    ("neglm import vectors.floret --word-list words.txt", "A table of floret, and the words of its vocabulary."),
     ("neglm import glove.6B.300d.txt", "GloVe's text format, which has no header."),
     ("neglm import matrix.npy --word-list words.txt", "A NumPy matrix, with one word per line in another file."),
     ("neglm import --pytorch lm", "A language model from PyTorch, in the folder lm; writes model.safetensors."),
@@ -39,7 +40,7 @@ def import_(
         ImportFormat | None,
         typer.Option(
             help="text: word2vec's, fastText's or GloVe's text; binary: word2vec's binary format; npy: a NumPy matrix; "
-            "fasttext: a model of fastText, .bin or .ftz.",
+            "fasttext: a model of fastText, .bin or .ftz; floret: a table of floret.",
             show_default="detected from the contents",
             metavar="FORMAT",
             rich_help_panel=INPUT,
@@ -48,8 +49,8 @@ def import_(
     word_list: Annotated[
         str | None,
         typer.Option(
-            help="For npy: the words, one per line.",
-            show_default="FILE with .words.txt in place of .npy",
+            help="For npy and floret: the words, one per line.",
+            show_default="FILE with .words.txt in place of .npy; none for floret",
             metavar="FILE",
             rich_help_panel=INPUT,
         ),
@@ -98,6 +99,9 @@ def import_(
     A model of fastText is imported with its counts and its n-grams, if it has any, so that unknown words get the same
     vectors as from fastText; with negative sampling, its output vectors become context vectors. Labels of supervised
     models are left out. Quantized models (.ftz) are read, except those with a part of their n-grams.
+
+    A table of floret has vectors for all words, and no list of words: --word-list names those that `neglm nearest` and
+    other commands search, most frequent first.
 
     With --pytorch, the language model's state dict has the names of one nn.LSTM, of an embedding (embedding, encoder,
     input_embedding, ...) and of a linear output layer (output, decoder, output_linear, lm_head, ...), which a tied

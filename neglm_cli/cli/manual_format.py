@@ -30,6 +30,17 @@ SUBWORDS = (
     "The bucket of an n-gram is its hash modulo `buckets`. The hash starts as 2166136261. For each byte, to "
     "which 4294967040 is added if it is 128 or more, it becomes (hash xor byte) times 16777619, modulo 2 to the power "
     "of 32.",
+    "With `hash_count`, the table is one of floret: there is no `word_rows`, and the vector of every word is the mean "
+    "of the rows of `ngram_rows` of the word itself, between `<` and `>`, and of its n-grams, `hash_count` rows each. "
+    "Here, `<` and `>` alone are n-grams, too, and `</s>` is a word like any other. The hashes are the 32-bit parts, "
+    "lowest first, of the 128 bits of MurmurHash3 (x64) with the seed 2166136261; the rows are these modulo `buckets`.",
+)
+
+QUANTIZATION = (
+    "In `quantized vectors`, the dimensions of a vector are divided into P parts of `dsub`, the last of which may have "
+    "fewer. Dimension d of word i is scales[i] times centroids[codes[i, p], d], where p is d divided by `dsub`, "
+    "rounded down. The rows of n-grams are stored in the same way; those of words are not stored, since the vectors of "
+    "the vocabulary are.",
 )
 
 CHECKS = (
@@ -101,6 +112,7 @@ def format_page(*others: str) -> str:
     for letter, meaning in schema.DIMENSIONS.items():
         lines += tagged(bold(letter), _sentence(meaning))
     lines += section("SUBWORDS", *SUBWORDS)
+    lines += section("QUANTIZATION", *QUANTIZATION)
     lines += section("CHECKS", *CHECKS)
     lines += [*section("VERSION 1", OLD_VERSION), *verbatim(*_version1_names())]
     lines += model_sections()

@@ -83,6 +83,8 @@ def _noise(trained: "Vectors", name: str, k: int | None, noise_alpha: float | No
 
     if not len(trained.contexts):
         raise NeglmError(f"{name} has no context vectors, which scores need: use vectors of `neglm embed`")
+    if trained.arguments.get("cbow"):
+        raise NeglmError(f"{name} was trained with --cbow, where no two words have a score: use vectors of skip-gram")
     if trained.objective != UNKNOWN_OBJECTIVE and trained.k >= 1:
         if k not in (None, trained.k) or noise_alpha not in (None, trained.noise_alpha):
             raise NeglmError(

@@ -43,6 +43,8 @@ def analogy_text(result: dict[str, Any]) -> list[str]:
         f"  {'':<{width}}{'':>20}{'used':>{wide}}{'all, OOV as wrong':>{max(wide, 21) + 3}}",
         f"  {'':<{width}}{'used':>10}{'OOV':>10}{names}{names:>{max(wide, 21) + 3}}",
     ]
+    if result["composed_words"]:
+        lines.insert(1, f"  {count_of(result['composed_words'], 'OOV word')} composed from subwords")
     for name, counts in rows:
         used = "".join(f"{_share(counts[method]['accuracy']):>10}" for method in methods)
         every = "".join(f"{_share(counts[method]['accuracy_all']):>10}" for method in methods)

@@ -49,6 +49,9 @@ def check(request: Request) -> None:
         ngram_range(request.given["subwords"])
     elif "buckets" in request.given and not request.resume:
         raise UsageError("--buckets is for n-grams: choose their lengths with --subwords, as --subwords 3-6.")
+    _check_floret(request.given, request.resume)
+    if "cbow" in request.given and "subwords" in request.given:
+        raise UsageError("--cbow trains vectors of whole words: leave out --subwords.")
     if request.pairs is not None:
         _check_pairs(request)
     elif "full_batch" in request.given and not request.resume:
@@ -60,8 +63,17 @@ def check(request: Request) -> None:
     refuse_repeated_stdin([*request.corpus, request.pairs])
 
 
+def _check_floret(given: dict[str, Any], resume: bool) -> None:
+    if resume:
+        return
+    if "floret" in given and "subwords" not in given:
+        raise UsageError("--floret is for n-grams: choose their lengths with --subwords, as --subwords 3-6.")
+    if "hash_count" in given and "floret" not in given:
+        raise UsageError("--hash-count is for --floret: n-grams of fastText have one row.")
+
+
 def _check_pairs(request: Request) -> None:
-    for name in ("window", "sample"):
+    for name in ("window", "sample", "cbow"):
         if name in request.given:
             raise UsageError(f"--{name} is for text: a table of pairs has no windows.")
     if request.corpus:

@@ -23,7 +23,7 @@ from neglm_cli.runs.init_vectors import load_init_vectors
 from neglm_cli.runs.resources import thread_count
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
-from neglm_cli.settings.embed import PAIRS_DEFAULTS, Settings
+from neglm_cli.settings.embed import CBOW_DEFAULTS, PAIRS_DEFAULTS, Settings
 from neglm_cli.sgns.job import Job, pairs_job, resume, text_job
 from neglm_cli.sgns.textsource import words_with_vectors
 from neglm_cli.text.corpus import Corpus, open_corpus
@@ -39,6 +39,8 @@ from neglm_cli.vectors.vectors import UNKNOWN_OBJECTIVE, Vectors
 def settings_of(request: Request) -> Settings:
     """Return the settings of a new training."""
     defaults = PAIRS_DEFAULTS if request.pairs is not None else {}
+    if request.given.get("cbow"):
+        defaults = CBOW_DEFAULTS
     return Settings(**defaults | request.given | {"threads": thread_count(request.given.get("threads"))})
 
 
@@ -53,7 +55,7 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
         job = _new_text_job(request, settings, host, resources)
     _note_subwords(job, host)
     if vectors is not None:
-        if vectors.subwords is not None and vectors.subwords.lengths != job.settings.subwords:
+        if vectors.subwords is not None and not _same_ngrams(vectors, job.settings):
             vectors = replace(vectors, subwords=None)
         known = job.tables.initialize_from(vectors, job.words, job.contexts)
         host.note(f"{known:,} of {len(job.words):,} words start from {shown(request.init_vectors or '')}")
@@ -63,9 +65,14 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
 def _with_same_ngrams(settings: Settings, vectors: Vectors | None) -> Settings:
     """Return the settings with as many buckets as the vectors to start from have, unless the number is given. Vectors
     with n-grams of other lengths are used without them."""
-    if vectors is None or vectors.subwords is None or vectors.subwords.lengths != settings.subwords:
+    if vectors is None or vectors.subwords is None or not _same_ngrams(vectors, settings):
         return settings
     return replace(settings, buckets=settings.buckets or len(vectors.subwords.ngrams))
+
+
+def _same_ngrams(vectors: Vectors, settings: Settings) -> bool:
+    """Return True if vectors have n-grams like those of the settings."""
+    return vectors.subwords is not None and vectors.subwords.has_ngrams_of(settings.subwords, settings.hashes)
 
 
 def _note_subwords(job: Job, host: Host) -> None:
@@ -147,6 +154,8 @@ def _resumed_settings(checkpoint: Vectors, given: dict[str, Any]) -> Settings:
     }
     if checkpoint.subwords is not None:
         stored |= {"subwords": checkpoint.subwords.lengths, "buckets": len(checkpoint.subwords.ngrams)}
+        if checkpoint.subwords.hash_count:
+            stored |= {"floret": True, "hash_count": checkpoint.subwords.hash_count}
     settings = Settings(**stored)
     refuse_changes(settings, given, () if settings.deterministic else ("threads",))
     if "threads" in given and not settings.deterministic:

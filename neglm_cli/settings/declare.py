@@ -8,7 +8,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 MODEL, TRAINING, RUNTIME, INPUT = "Model", "Training", "Runtime", "Input"  # panels of --help
 TEST_TIME = "At test time"
 
-NAMED_PRESETS = {"pairs": "with --pairs {}"}  # how --help says a preset's value, if not as `name: value`
+# How --help says the value of a preset, if not as `name: value`.
+NAMED_PRESETS = {"pairs": "with --pairs {}", "cbow": "with --cbow {}"}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from neglm_cli.settings.declare import INPUT, RUNTIME, TRAINING, preset, setting
 from neglm_cli.settings.train_lm import MOST_ALPHA
 
 MOST_BUCKETS = 2**31 - 1  # their numbers are int32
+MOST_HASHES, DEFAULT_HASHES = 4, 2  # of floret; as many are the parts of its hash, and what spaCy's packages have
 NGRAM_RANGE = re.compile("([1-9][0-9]?)-([1-9][0-9]?)")
 
 
@@ -38,15 +39,29 @@ class Settings:
     )  # fmt: skip
     buckets: int | None = setting(
         None, "Rows for n-grams, which are assigned by a hash; fastText has 2,000,000.", least=1, most=MOST_BUCKETS,
-        shown="twice the distinct n-grams of the vocabulary, at most 2,000,000",
+        shown="twice the distinct n-grams of the vocabulary, at most 2,000,000; with --floret 200,000",
     )  # fmt: skip
+    floret: bool = setting(
+        False,
+        "With --subwords: one small table for words and n-grams, as in floret. `neglm export --format floret` writes "
+        "it for spaCy.",
+    )
+    hash_count: int | None = setting(
+        None, "With --floret: rows of each word and n-gram; their sum tells apart those that share one.", least=1,
+        most=MOST_HASHES, shown=f"{DEFAULT_HASHES}", names=("--hash-count", "--hashCount"),
+    )  # fmt: skip
+    cbow: bool = setting(
+        False,
+        "Predict a word from the mean of its contexts' vectors (CBOW), not from each of them (skip-gram): faster, and "
+        "worse for rare words.",
+    )
     min_count: int = setting(
         5, "Leave out words that occur fewer than N times.", panel=INPUT, least=1, presets={"pairs": 1}
     )
     epochs: int = setting(5, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"))
     lr: float = setting(
         0.025, "Initial learning rate; it decays linearly to a ten-thousandth. (word2vec's -alpha.)", panel=TRAINING,
-        metavar="RATE", above=0,
+        metavar="RATE", above=0, presets={"cbow": 0.05},
     )  # fmt: skip
     objective: str = setting(
         "pmi",
@@ -67,11 +82,17 @@ class Settings:
         False, "The same bytes at every run with the same --seed and --threads.", panel=TRAINING
     )
 
+    @property
+    def hashes(self) -> int:
+        """Rows of each word and n-gram in a table of floret; 0 without one."""
+        return (self.hash_count or DEFAULT_HASHES) if self.floret else 0
+
     def stored(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 PAIRS_DEFAULTS = preset(Settings, "pairs")
+CBOW_DEFAULTS = preset(Settings, "cbow")
 
 
 def ngram_range(subwords: str) -> tuple[int, int]:

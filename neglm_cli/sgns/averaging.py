@@ -60,7 +60,9 @@ class Averaging:
     def __init__(self, ranks: Ranks, tables: Tables, update_frequencies: tuple[np.ndarray, np.ndarray]) -> None:
         self._ranks = ranks
         of_words, of_contexts = update_frequencies
-        self._tables = [_Averaged.of(tables.inputs, of_words), _Averaged.of(tables.outputs, of_contexts)]
+        self._tables = [_Averaged.of(tables.outputs, of_contexts)]
+        if tables.inputs.shape[0]:
+            self._tables.insert(0, _Averaged.of(tables.inputs, of_words))
         if tables.ngrams is not None:
             of_ngrams = tables.ngrams.add_frequencies(of_words)
             self._tables.append(_Averaged.by_frequency(tables.ngrams, of_ngrams))

@@ -62,7 +62,7 @@ class Job:
         tables = self.tables
         subwords = None
         if tables.ngrams is not None:
-            subwords = SubwordRows(str(settings.subwords), tables.inputs, tables.ngrams)
+            subwords = SubwordRows(str(settings.subwords), tables.inputs, tables.ngrams, settings.hashes)
         write_vectors(path, self.words, tables.vectors, self.contexts, tables.outputs, training, subwords)
 
 
@@ -95,11 +95,14 @@ def _initial_tables(words: WordIndex, contexts: WordIndex, settings: Settings) -
     parts = settings.threads if settings.deterministic else 1
     ngrams = None
     if settings.subwords is not None:
-        hashes = ngram_hashes(words, *ngram_range(settings.subwords))
+        hashes = ngram_hashes(words, *ngram_range(settings.subwords), settings.hashes)
         if settings.buckets is None:
-            settings = replace(settings, buckets=suitable_buckets(hashes))
+            settings = replace(settings, buckets=suitable_buckets(hashes, settings.floret))
+        if settings.floret:
+            settings = replace(settings, hash_count=settings.hashes)
         ngrams = in_buckets(hashes, settings.buckets or 0)
-    tables = Tables(len(words), len(contexts), settings.size, parts, ngrams, settings.buckets or 0)
+    rows = 0 if settings.floret else len(words)
+    tables = Tables(rows, len(contexts), settings.size, parts, ngrams, settings.buckets or 0)
     tables.initialize(settings.seed)
     return tables, settings
 
@@ -114,5 +117,5 @@ def resume(job: Job, checkpoint: Vectors, name: str) -> None:
     if checkpoint.subwords is not None and ngrams is not None:
         rows = checkpoint.subwords.words
         ngrams[np.arange(ngrams.shape[0])] = checkpoint.subwords.ngrams
-    job.tables.inputs[np.arange(len(job.words))] = rows
+    job.tables.inputs[np.arange(len(rows))] = rows
     job.tables.outputs[np.arange(len(job.contexts))] = checkpoint.context_vectors

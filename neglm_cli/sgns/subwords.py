@@ -3,7 +3,8 @@
     x_w = (u_w + Σ_g z_g) / (1 + n_w)         over the n_w n-grams g of w
     u_w += d,  z_g += d                       for an update x_w += d, as in fastText
 
-Each row gets the whole update, not its share of it, so that x_w itself moves by d.
+Each row gets the whole update, not its share of it, so that x_w itself moves by d. In a table of floret, words have no
+rows u_w of their own.
 
 Reading and writing some twenty rows for every pair would take nearly all of the time. So vectors are composed once for
 every distinct word of a batch of windows. The kernels of `training` then update them like the rows of any table, and in
@@ -40,9 +41,9 @@ class Composed(NamedTuple):
     batch: int  # windows
 
 
-def coupling(ngrams: NGrams, frequencies: np.ndarray) -> float:
+def coupling(ngrams: NGrams, frequencies: np.ndarray, own_rows: bool = True) -> float:
     """Return the largest share of all updates that reach one word, ρ = Σ_g f_g / (1 + n_w), where f_g is the share of
-    its n-gram g. frequencies: of the words' updates."""
+    its n-gram g. frequencies: of the words' updates; own_rows: False if words have none."""
     ids, starts = ngrams
     if not len(ids):
         return 0.0
@@ -50,7 +51,7 @@ def coupling(ngrams: NGrams, frequencies: np.ndarray) -> float:
     counts = np.diff(starts)
     of_ngrams = np.bincount(ids, np.repeat(shares, counts))
     sums = np.diff(np.append(0, np.cumsum(of_ngrams[ids]))[starts])
-    return float((sums / (1 + counts)).max())
+    return float((sums / (own_rows + counts)).max())
 
 
 def batch_windows(settings: Settings, coupling: float) -> int:
@@ -102,11 +103,12 @@ def _add_updates(inputs, composed, count):
         word = np.int64(composed.words[slot])
         update = before[slot * size : (slot + 1) * size]
         x = vectors[slot * size : (slot + 1) * size]
-        u = inputs.words[word * size : (word + 1) * size]
         for d in range(size):
             update[d] = x[d] - update[d]
-        for d in range(size):
-            u[d] += update[d]
+        if inputs.words.size:
+            u = inputs.words[word * size : (word + 1) * size]
+            for d in range(size):
+                u[d] += update[d]
         for i in range(inputs.starts[word], inputs.starts[word + 1]):
             row = np.int64(inputs.ids[i])
             z = inputs.ngrams[row * size : (row + 1) * size]

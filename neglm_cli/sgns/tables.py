@@ -55,6 +55,7 @@ class NGramTable(Table):
     def __init__(self, ngrams: NGrams, buckets: int, size: int, parts: int) -> None:
         super().__init__(buckets, size, parts)
         self.ngrams = ngrams
+        self.words = len(ngrams.starts) - 1
 
     def add_frequencies(self, of_words: np.ndarray) -> np.ndarray:
         """Sum the frequencies of the words that have each n-gram: float64 (buckets,)."""
@@ -66,7 +67,7 @@ class ComposedVectors:
     """The vectors of words, composed block by block: a `Matrix`."""
 
     def __init__(self, words: Table, ngrams: NGramTable) -> None:
-        self.shape = words.shape
+        self.shape = (ngrams.words, words.shape[1])
         self._words, self._ngrams = words, ngrams
 
     def blocks(self) -> Iterator[np.ndarray]:
@@ -85,7 +86,8 @@ class ComposedVectors:
 class Tables:
     """Input vectors, of words, and output vectors, of contexts; and, for subwords, input vectors of n-grams.
 
-    buckets: for the n-grams, 0 without subwords."""
+    words: rows of words, 0 if they have none of their own, as in floret; buckets: for the n-grams, 0 without
+    subwords."""
 
     ngrams: NGramTable | None
 
@@ -115,14 +117,16 @@ class Tables:
         return sum(table.flat.nbytes for table in self._all()) + listed
 
     def initialize(self, seed: int) -> None:
-        """Initialize like word2vec: small random input vectors, zero output vectors. N-grams start at zero: those that
-        no word of the vocabulary has add nothing to the vectors of unknown words."""
+        """Initialize like word2vec: small random input vectors, zero output vectors. N-grams start at zero, unless
+        words have no rows of their own: those that no word of the vocabulary has add nothing to the vectors of
+        unknown words."""
         key = stream(seed, INIT)
-        rows, size = self.inputs.shape
+        table = self.inputs if self.inputs.shape[0] or self.ngrams is None else self.ngrams
+        rows, size = table.shape
         for first in range(0, rows, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, rows)
             bits = draw(key, np.arange(first * size, last * size, dtype=np.uint64))
-            self.inputs[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
+            table[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
 
     def initialize_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
         """Copy the vectors of words that `given` contains. Return the number of these words.
@@ -134,9 +138,17 @@ class Tables:
             if given.subwords is not None and given.subwords.ngrams.shape == self.ngrams.shape:
                 rows = given.subwords.words
                 self.ngrams[np.arange(self.ngrams.shape[0])] = given.subwords.ngrams
+            elif not self.inputs.shape[0]:
+                raise NeglmError(
+                    "--floret starts only from vectors of --floret with the same --subwords, --hash-count and "
+                    "--buckets: its table has no rows of words to copy others to"
+                )
             else:
                 scale = (1 + np.diff(self.ngrams.ngrams.starts)).astype(np.float32)
-        known = _copy_known(self.inputs, words, rows, given.words, scale)
+        if not self.inputs.shape[0]:
+            known = int((given.words.ids(words) >= 0).sum())
+        else:
+            known = _copy_known(self.inputs, words, rows, given.words, scale)
         _copy_known(self.outputs, contexts, given.context_vectors, given.contexts)
         return known
 

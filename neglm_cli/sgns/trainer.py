@@ -16,6 +16,7 @@ from neglm_cli.objective.random import NOISE, stream
 from neglm_cli.scale.ranks import SINGLE_RANK, Ranks, split_evenly
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns.averaging import Averaging
+from neglm_cli.sgns.cbow import BATCH_WINDOWS, DETERMINISTIC_WINDOWS, mean_inputs, mean_windows
 from neglm_cli.sgns.source import Segment, Source, Windows
 from neglm_cli.sgns.subwords import (
     allocate_composed,
@@ -75,9 +76,13 @@ class Trainer:
         noise = probabilities(context_counts, settings.noise_alpha)
         self._noise = alias_table(noise)
         self._offsets = score_offsets(settings.objective, noise, settings.k).astype(np.float32)
-        self._batch = 0  # windows, with subwords
+        self._batch = 0  # windows whose vectors are composed at a time
+        if settings.cbow:
+            self._batch = DETERMINISTIC_WINDOWS if settings.deterministic else BATCH_WINDOWS
         if tables.ngrams is not None:
-            self._batch = batch_windows(settings, coupling(tables.ngrams.ngrams, source.update_frequencies[0]))
+            own_rows = tables.inputs.shape[0] > 0
+            shared = coupling(tables.ngrams.ngrams, source.update_frequencies[0], own_rows)
+            self._batch = batch_windows(settings, shared)
         self._ranks = ranks
         self._averaging = Averaging(ranks, tables, source.update_frequencies) if ranks.size > 1 else None
         self.in_sync = ranks.size == 1  # True while all ranks have the same progress
@@ -169,31 +174,42 @@ class Trainer:
 
     def _train(self, segment: Segment, epoch: int, rate: np.float32) -> Trained:
         """Train on a segment, on the calling thread or, if deterministic, on all threads of the team."""
-        windows, settings = segment.windows(), self._settings
+        found, settings = segment.windows(), self._settings
+        windows = mean_windows(found) if settings.cbow else found
         drawn = draw_noise(windows.positions, self._noise, stream(settings.seed, NOISE, epoch), settings.k)
         noise = Noise(drawn, settings.k, self._offsets)
         contexts = int(np.diff(windows.starts).max(initial=0))
         if not settings.deterministic:
             tiles, scratch = allocate_tiles(1, settings.k, contexts), allocate_scratch(contexts)
-            return Trained(self._train_part(0, windows, noise, rate, (tiles, scratch)), windows.pairs)
+            rows = self._rows(0, found)
+            return Trained(self._train_part(0, rows, windows, noise, rate, (tiles, scratch)), windows.pairs)
         team = allocate_team(settings.threads, settings.k, contexts)
         tasks = []
         for thread in range(settings.threads):
             buffers = team, allocate_scratch(contexts), Worker(thread, settings.threads, team.arrivals)
-            tasks.append(self._team.submit(self._train_part, thread, windows, noise, rate, buffers))
+            rows = self._rows(thread, found)
+            tasks.append(self._team.submit(self._train_part, thread, rows, windows, noise, rate, buffers))
         losses = [task.result() for task in tasks]
         return Trained(losses[0], windows.pairs)  # all threads return the same loss
 
+    def _rows(self, part: int, windows: Windows) -> SubwordInputs | None:
+        """Return the rows that vectors are composed from; None if they are rows of the table. part: see
+        `_train_part`."""
+        inputs, ngrams = self._tables.inputs, self._tables.ngrams
+        if ngrams is not None:
+            return SubwordInputs(inputs.parts[part], ngrams.parts[part], *ngrams.ngrams, inputs.row_size)
+        return mean_inputs(inputs.parts[part], windows, inputs.row_size) if self._settings.cbow else None
+
     def _train_part(
-        self, part: int, windows: Windows, noise: Noise, rate: np.float32, buffers: tuple[Any, ...]
-    ) -> float:
+        self, part: int, rows: SubwordInputs | None, windows: Windows, noise: Noise, rate: np.float32,
+        buffers: tuple[Any, ...],
+    ) -> float:  # fmt: skip
         """Train a part of the dimensions: all, or those of one thread. buffers: of the kernels. Return the loss."""
         deterministic, tables = self._settings.deterministic, self._tables
-        inputs, outputs, row_size = tables.inputs.parts[part], tables.outputs.parts[part], tables.inputs.row_size
-        if tables.ngrams is None:
-            embeddings = Embeddings(inputs, outputs, row_size)
+        outputs, row_size = tables.outputs.parts[part], tables.inputs.row_size
+        if rows is None:
+            embeddings = Embeddings(tables.inputs.parts[part], outputs, row_size)
             return float((train_deterministic if deterministic else train)(embeddings, windows, noise, rate, *buffers))
-        rows = SubwordInputs(inputs, tables.ngrams.parts[part], *tables.ngrams.ngrams, row_size)
-        composed = allocate_composed(tables.inputs.shape[0], windows, row_size, self._batch)
+        composed = allocate_composed(len(rows.starts) - 1, windows, row_size, self._batch)
         train_batches = train_subwords_deterministic if deterministic else train_subwords
         return float(train_batches(rows, outputs, windows, noise, rate, composed, buffers))

@@ -82,6 +82,7 @@ PROGRESS = Object(
 
 SUBWORDS = NGramRange()
 BUCKETS = Integer(0, embed.MOST_BUCKETS)
+HASH_COUNT = Integer(0, embed.MOST_HASHES)
 EMBED = Object(
     _rules(embed.Settings) | {"subwords": SUBWORDS, "pairs": Flag()},
     complete=False,

@@ -83,12 +83,13 @@ DIMENSIONS = {
     "X": "total length of the contexts' words in bytes",
     "D": "number of dimensions of a vector",
     "G": "number of buckets of n-grams",
+    "P": "number of codes of a quantized vector",
     "H": "number of hidden units of a layer",
     "I": "number of inputs of a layer: D for the first one, H for the others",
     "L": "number of layers",
     "B": "rows of a minibatch",
 }
-NONZERO_DIMENSIONS = "VDHLB"  # at least 1
+NONZERO_DIMENSIONS = "VDPHLB"  # at least 1
 
 PLACEHOLDERS = {
     "layer": "number of a layer, from 0 to `layers` - 1",
@@ -124,6 +125,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "untied": lambda fields: not fields.get("tie"),
     "averaged": lambda fields: bool(fields["progress"].get("averaged")),
     "subwords": lambda fields: bool(fields["buckets"]),
+    "rows of words": lambda fields: not fields["hash_count"],
 }
 
 
@@ -206,6 +208,23 @@ MODEL_REDUNDANT_OPTIONS = {
     "embedding": "D",
 }
 
+SUBWORD_FIELDS = (
+    Field(
+        "subwords",
+        options.SUBWORDS,
+        "lengths of n-grams in characters, as `3-6`; empty or missing without subwords",
+        NO_SUBWORDS,
+    ),
+    Field("buckets", options.BUCKETS, "number of buckets of n-grams, G; 0 or missing without subwords", 0),
+    Field(
+        "hash_count",
+        options.HASH_COUNT,
+        "in a table of floret, the rows of each word and n-gram, from 1 to 4; otherwise 0 or missing",
+        0,
+    ),
+)
+SUBWORD_OPTIONS = {name: name for name in ("subwords", "buckets", "hash_count")}
+
 KINDS = {
     "vocabulary": Kind(
         "words with their counts, the most frequent first; words of equal count in the order of their bytes. "
@@ -260,8 +279,8 @@ KINDS = {
                 "word_rows",
                 "float32",
                 ("V", "D"),
-                "with subwords: the row of each word; see SUBWORDS",
-                only_if=("subwords",),
+                "with subwords, except in a table of floret: the row of each word; see SUBWORDS",
+                only_if=("subwords", "rows of words"),
             ),
             Tensor(
                 "ngram_rows",
@@ -296,13 +315,7 @@ KINDS = {
                 "object with `done` and `total`, in words or pairs over all epochs, or in iterations of --full-batch; "
                 "both 0 for imported vectors",
             ),
-            Field(
-                "subwords",
-                options.SUBWORDS,
-                "lengths of n-grams in characters, as `3-6`; empty or missing without subwords",
-                NO_SUBWORDS,
-            ),
-            Field("buckets", options.BUCKETS, "number of buckets of n-grams, G; 0 or missing without subwords", 0),
+            *SUBWORD_FIELDS,
         ),
         (
             WORDS_OF_TEXT._replace(of_text=False),
@@ -313,9 +326,34 @@ KINDS = {
             "k": "k",
             "noise_alpha": "noise_alpha",
             "objective": "objective",
-            "subwords": "subwords",
-            "buckets": "buckets",
-        },
+        }
+        | SUBWORD_OPTIONS,
+    ),
+    "quantized vectors": Kind(
+        "word vectors in one byte for every few dimensions, as `neglm export --quantize` writes them; see QUANTIZATION",
+        (
+            *WORDS,
+            Tensor("counts", "int64", ("V",), "how often each word occurs"),
+            Tensor("centroids", "float32", ("256", "D"), "the centroids of each part of the dimensions"),
+            Tensor("codes", "uint8", ("V", "P"), "the vector of each word: a centroid for each part"),
+            Tensor("scales", "float32", ("V",), "the factor of each vector"),
+            *(
+                tensor._replace(only_if=("subwords",))
+                for tensor in (
+                    Tensor("ngram_centroids", "float32", ("256", "D"), "with subwords: like `centroids`, for n-grams"),
+                    Tensor("ngram_codes", "uint8", ("G", "P"), "with subwords: like `codes`, for each bucket"),
+                    Tensor("ngram_scales", "float32", ("G",), "with subwords: like `scales`, for n-grams"),
+                )
+            ),
+        ),
+        (
+            Field("arguments", options.EMBED, "object with all options of the training; may be empty"),
+            CORPUS,
+            Field("dsub", Integer(1), "dimensions of a part; the last one may have fewer"),
+            *SUBWORD_FIELDS,
+        ),
+        (WORDS_OF_TEXT._replace(of_text=False),),
+        {"size": "D"} | SUBWORD_OPTIONS,
     ),
     "language model": Kind(
         "a language model, as `neglm train-lm` trains it: a vocabulary with counts, an embedding, LSTM layers with "

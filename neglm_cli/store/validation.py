@@ -159,10 +159,22 @@ def _check_encoded(fields: Fields, lengths: Mapping[str, int], tensors: Tensors)
 def _check_vectors(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
     if fields["progress"]["done"] > fields["progress"]["total"]:
         raise SchemaError("`progress.done` is larger than `progress.total`")
+    _check_subwords(fields, lengths)
+
+
+def _check_quantized(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
+    if lengths["P"] != -(-lengths["D"] // fields["dsub"]):
+        raise SchemaError(f"it has {lengths['P']} codes for {lengths['D']} dimensions in parts of {fields['dsub']}")
+    _check_subwords(fields, lengths)
+
+
+def _check_subwords(fields: Fields, lengths: Mapping[str, int]) -> None:
     if fields["buckets"] != lengths.get("G", 0):
-        raise SchemaError(f"`buckets` says {fields['buckets']} and the shape of `ngram_rows` {lengths['G']}")
+        raise SchemaError(f"`buckets` says {fields['buckets']} and the tensors' shapes {lengths.get('G', 0)}")
     if bool(fields["buckets"]) != bool(fields["subwords"]):
         raise SchemaError("it has one of `subwords` and `buckets` without the other")
+    if fields["hash_count"] and not fields["buckets"]:
+        raise SchemaError("it has `hash_count` without `buckets`")
 
 
 def _check_model(fields: Fields, lengths: Mapping[str, int], tensors: Tensors) -> None:
@@ -197,6 +209,7 @@ CHECKS: dict[str, Callable[[Fields, Mapping[str, int], Tensors], None]] = {
     "vocabulary": _check_vocabulary,
     "encoded corpus": _check_encoded,
     "vectors": _check_vectors,
+    "quantized vectors": _check_quantized,
     "language model": _check_model,
     "checkpoint": _check_checkpoint,
 }

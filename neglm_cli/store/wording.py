@@ -17,6 +17,7 @@ CONTENTS = {
     "checkpoint": "a checkpoint of an unfinished training",
     "encoded corpus": "an encoded corpus",
     "language model": "a language model",
+    "quantized vectors": "quantized word vectors",
     "vectors": "word vectors",
     "vocabulary": "a vocabulary",
 }

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
-from neglm_cli.vectors.lexicon import Lexicon, all_known, numbered_lines
+from neglm_cli.vectors.lexicon import UNKNOWN, Lexicon, all_known, lower, numbered_lines
+from neglm_cli.vectors.lookup import Lookup
 from neglm_cli.vectors.neighbors import CosineIndex, Neighbor, top_scores
 
 Method = Literal["add", "mul"]
@@ -66,17 +67,21 @@ def _scores(combine: np.ufunc, against: np.ndarray, towards: np.ndarray, questio
 
 
 def best_answers(
-    words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None
-) -> np.ndarray:
+    words: np.ndarray, questions: np.ndarray, method: Method, advance: Callable[[int], None] = lambda count: None,
+    composed: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """Return the best answer to each question, int64 (Q,). words: unit vectors (V, D); questions: ids (Q, 3); advance:
-    called with the number of candidates scored.
+    called with the number of candidates scored; composed: unit vectors of further words, with ids from V on, which are
+    no candidates.
 
     Questions share words: one matrix product computes the cosines of all W words with a block of candidates, and every
     score combines three of these. Blocks bound memory.
     """
     asked, rows = np.unique(questions, return_inverse=True)
     rows = rows.reshape(questions.shape)
-    asked_words = words[asked]
+    asked_words = words[asked[asked < len(words)]]
+    if composed is not None:
+        asked_words = np.concatenate([asked_words, composed[asked[asked >= len(words)] - len(words)]])
     highest = np.full(len(questions), -np.inf, np.float32)
     found = np.full(len(questions), -1, np.int64)
     for start in range(0, len(words), CANDIDATES):
@@ -113,7 +118,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of questions. Questions with an unknown word are skipped."""
+    """Counts of questions. Questions with an unknown word are skipped, unless its vector is composed."""
 
     questions: int
     used: int
@@ -151,17 +156,21 @@ def read_sections(path: str) -> list[Section]:
 
 def count_correct(
     sections: list[Section], lexicon: Lexicon, words: CosineIndex, methods: Iterable[Method],
-    advance: Callable[[int], None] = lambda count: None,
+    advance: Callable[[int], None] = lambda count: None, lookup: Lookup | None = None,
 ) -> list[Tally]:  # fmt: skip
     """Answer all questions, with the lexicon's words as candidates. Return a tally for each section. advance: called
-    with the number of candidates scored, for each method."""
-    indices = lexicon.indices([question for section in sections for question in section.questions])
+    with the number of candidates scored, for each method; lookup: composes the vectors of words that are not in the
+    vocabulary, in questions, not as answers."""
+    questions = [question for section in sections for question in section.questions]
+    indices = lexicon.indices(questions)
+    composed = _compose(questions, indices, lexicon, lookup)
     used = all_known(indices)
     units = words.units(lexicon.ids)
     right: dict[Method, np.ndarray] = {}
     for method in methods:
         right[method] = np.zeros(len(indices), bool)
-        right[method][used] = best_answers(units, indices[used, :3], method, advance) == indices[used, 3]
+        best = best_answers(units, indices[used, :3], method, advance, composed)
+        right[method][used] = best == indices[used, 3]
     result = []
     start = 0
     for section in sections:
@@ -170,6 +179,41 @@ def count_correct(
         result.append(Tally(len(section.questions), int(used[part].sum()), correct))
         start = part.stop
     return result
+
+
+def composed_words(sections: list[Section], lexicon: Lexicon, lookup: Lookup) -> int:
+    """Return the number of distinct words of all sections whose vectors are composed."""
+    questions = [question for section in sections for question in section.questions]
+    indices = lexicon.indices(questions)
+    _compose(questions, indices, lexicon, lookup)
+    asked = indices[all_known(indices), :3]
+    return len(np.unique(asked[asked >= len(lexicon.ids)]))
+
+
+def _compose(
+    questions: list[tuple[bytes, ...]], indices: np.ndarray, lexicon: Lexicon, lookup: Lookup | None
+) -> np.ndarray | None:
+    """Compose the vectors of unknown words a, b and c: unit vectors, or None. Their indices, which follow those of the
+    lexicon, replace UNKNOWN in `indices`, unless the answer d is unknown: it could not be found."""
+    if lookup is None or lookup.subwords is None:
+        return None
+    found: dict[bytes, int | None] = {}
+    vectors: list[np.ndarray] = []
+    for row, column in zip(*np.nonzero(indices[:, :3] == UNKNOWN), strict=True):
+        word = lower(questions[row][column]) if lexicon.fold_case else questions[row][column]
+        if indices[row, 3] == UNKNOWN:
+            continue
+        if word not in found:
+            vector = None if lexicon.words.id(word) >= 0 else lookup.compose(word)  # excluded by --max-vocab
+            found[word] = None if vector is None else len(lexicon.ids) + len(vectors)
+            if vector is not None:
+                vectors.append(vector)
+        if (index := found[word]) is not None:
+            indices[row, column] = index
+    if not vectors:
+        return None
+    rows = np.array(vectors)
+    return CosineIndex.of(rows, "").units(np.arange(len(rows)))
 
 
 def sum_tallies(parts: Iterable[Tally], methods: Iterable[Method]) -> Tally:

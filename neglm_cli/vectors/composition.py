@@ -1,6 +1,7 @@
 """Vectors of words as means of their rows.
 
 x_w = (u_w + Σ_g z_g) / (1 + n_w)         over the n_w n-grams g of w
+x_w = Σ_g z_g / n_w                       without rows of words, as in floret
 """
 
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from neglm_cli.simd import LANES, prefetch_row
 class SubwordInputs(NamedTuple):
     """Rows of words and of n-grams, or one thread's dimensions of them."""
 
-    words: np.ndarray  # float32, flat: u
+    words: np.ndarray  # float32, flat: u; empty if words have no rows of their own
     ngrams: np.ndarray  # float32, flat: z
     ids: np.ndarray  # int32: rows in `ngrams`; see `NGrams`
     starts: np.ndarray  # int64 (V+1,)
@@ -26,7 +27,8 @@ def prefetch_rows(inputs, word):
     """Prefetch the rows of a word."""
     size = np.int64(inputs.row_size)
     chunks = (size + LANES - 1) // LANES
-    prefetch_row(inputs.words, word * size, chunks)
+    if inputs.words.size:
+        prefetch_row(inputs.words, word * size, chunks)
     for i in range(inputs.starts[word], inputs.starts[word + 1]):
         prefetch_row(inputs.ngrams, inputs.ids[i] * size, chunks)
 
@@ -41,14 +43,20 @@ def compose(inputs, words, vectors):
         word = np.int64(words[slot])
         begin, end = inputs.starts[word], inputs.starts[word + 1]
         x = vectors[slot * size : (slot + 1) * size]
-        u = inputs.words[word * size : (word + 1) * size]
-        for d in range(size):
-            x[d] = u[d]
+        rows = end - begin
+        if inputs.words.size:
+            rows += 1
+            u = inputs.words[word * size : (word + 1) * size]
+            for d in range(size):
+                x[d] = u[d]
+        else:
+            for d in range(size):
+                x[d] = 0
         for i in range(begin, end):
             row = np.int64(inputs.ids[i])
             z = inputs.ngrams[row * size : (row + 1) * size]
             for d in range(size):
                 x[d] += z[d]
-        scale = np.float32(1 / (1 + end - begin))
+        scale = np.float32(1 / max(rows, 1))
         for d in range(size):
             x[d] *= scale

@@ -12,7 +12,7 @@ from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing, writing_both
 from neglm_cli.text.source import NEGLM_MARK, NEGLM_START
 from neglm_cli.text.word_index import WordIndex
-from neglm_cli.vectors import fasttext, two_files, word2vec
+from neglm_cli.vectors import fasttext, floret, two_files, word2vec
 from neglm_cli.vectors.formats import GZIP_ENDING, WORDS_ENDING, Format, ImportFormat, companion_file, files_of
 from neglm_cli.vectors.reading import InputBuffer, Table, displayed, open_input
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
@@ -23,6 +23,7 @@ FORBIDDEN = {
     Format.NPY: two_files.NPY_FORBIDDEN,
     Format.TSV: two_files.TSV_FORBIDDEN,
     Format.FASTTEXT: fasttext.FORBIDDEN,
+    Format.FLORET: b"",  # it has no words
 }
 SUBSTITUTE = b"_"
 COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves 10% and takes six times as long
@@ -97,7 +98,19 @@ def write_fasttext(
     vectors: Vectors, path: str, advance: Callable[[int], None] = lambda count: None
 ) -> list[str]:  # fmt: skip
     """Write a fastText model, with subwords if there are any. Return its name. advance: see `write`."""
+    if vectors.subwords is not None and vectors.subwords.hash_count:
+        raise NeglmError("fastText's models have no tables of floret: use --format floret, or text for the words alone")
     return _write_one(path, True, lambda file: fasttext.write_model(file, vectors, advance))
+
+
+def write_floret(
+    vectors: Vectors, path: str, advance: Callable[[int], None] = lambda count: None
+) -> list[str]:  # fmt: skip
+    """Write the table of floret. Return its name. advance: see `write`."""
+    subwords = vectors.subwords
+    if subwords is None or not subwords.hash_count:
+        raise NeglmError("there is no table of floret: train one with `neglm embed --subwords 3-6 --floret`")
+    return _write_one(path, False, lambda file: floret.write_table(file, subwords, advance))
 
 
 def _write_one(path: str, binary: bool, write_to: Callable[[BinaryIO], None]) -> list[str]:
@@ -136,8 +149,9 @@ def _read_table(source: InputBuffer, format: ImportFormat, words: str | None, pa
         return two_files.read_npy(source, words or _words_next_to(path))
     if words is not None:
         raise NeglmError(f"{source.name} has the format `{format}`, which includes its words: leave out --word-list")
-    if format is ImportFormat.FASTTEXT:
-        raise NeglmError(f"{source.name} is a fastText model, which has no context vectors of its own: leave it out")
+    if format in (ImportFormat.FASTTEXT, ImportFormat.FLORET):
+        what = "a fastText model" if format is ImportFormat.FASTTEXT else "a table of floret"
+        raise NeglmError(f"{source.name} is {what}, which has no context vectors of its own: leave it out")
     return (word2vec.read_text if format is ImportFormat.TEXT else word2vec.read_binary)(source)
 
 
@@ -150,6 +164,10 @@ def import_vectors(
         found = format or detect_format(source)
         if found is ImportFormat.FASTTEXT:
             return _fasttext_model(source, words, contexts), found
+        if found is ImportFormat.FLORET:
+            if contexts is not None:
+                raise NeglmError(f"{source.name} is a table of floret, which has no contexts: leave out --context-file")
+            return floret.read_table(source, words), found
         table = _read_table(source, found, words, path)
     others = None if contexts is None else read(contexts, format, None, advance)[0]
     return assemble(table, others), found
@@ -175,12 +193,15 @@ def detect_format(source: InputBuffer) -> ImportFormat:
         return ImportFormat.FASTTEXT
     if start.startswith(ZIP_MAGIC):
         raise NeglmError(f"{source.name} is a zip archive; unpack it first")
+    if floret.HEADER.match(source.text, source.begin, source.end):
+        return ImportFormat.FLORET
     if word2vec.looks_like_text(source):
         return ImportFormat.TEXT
     if word2vec.HEADER.match(source.text, source.begin, source.end):
         return ImportFormat.BINARY
     raise NeglmError(
-        f"{source.name} has an unknown format; supported are word2vec text, word2vec binary, fastText models and .npy"
+        f"{source.name} has an unknown format; supported are word2vec text, word2vec binary, fastText models, floret "
+        "tables and .npy"
     )
 
 

@@ -27,7 +27,7 @@ VERSIONS = (11, 12)
 SETTINGS = (
     "dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss", "model", "bucket", "minn", "maxn", "update_rate",
 )  # fmt: skip
-NEGATIVE_SAMPLING, SKIP_GRAM, SUPERVISED = 2, 2, 3  # values of `loss` and `model`
+NEGATIVE_SAMPLING, CBOW, SKIP_GRAM, SUPERVISED = 2, 1, 2, 3  # values of `loss` and `model`
 WORD = 0  # type of an entry
 UNPRUNED = -1
 CENTROIDS = 256  # of a quantizer
@@ -209,13 +209,16 @@ def _vectors(reader: _Reader, words: WordIndex, inputs: np.ndarray, lengths: str
 
 
 def write_model(file: BinaryIO, vectors: Vectors, advance: Callable[[int], None]) -> None:
-    """Write a skip-gram model. Words that are no contexts get output vectors of zeros."""
+    """Write a skip-gram or CBOW model. Words that are no contexts get output vectors of zeros."""
     words, subwords, arguments = vectors.words, vectors.subwords, vectors.arguments
+    if subwords is not None and len(subwords.words) != len(words):
+        raise NeglmError("quantized vectors lack the rows of words that fastText's models have: export the original")
     minn, maxn = map(int, subwords.lengths.split("-")) if subwords else (0, 0)
     settings = {
         "dim": vectors.size, "ws": arguments.get("window", 5), "epoch": arguments.get("epochs", 5),
         "min_count": arguments.get("min_count", 1), "neg": vectors.k or 5, "word_ngrams": 1, "loss": NEGATIVE_SAMPLING,
-        "model": SKIP_GRAM, "bucket": len(subwords.ngrams) if subwords else 0, "minn": minn, "maxn": maxn,
+        "model": CBOW if arguments.get("cbow") else SKIP_GRAM,
+        "bucket": len(subwords.ngrams) if subwords else 0, "minn": minn, "maxn": maxn,
         "update_rate": 100,
     }  # fmt: skip
     file.write(struct.pack("<ii", MAGIC, VERSIONS[-1]))

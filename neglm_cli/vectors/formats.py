@@ -16,6 +16,7 @@ class Format(StrEnum):
     NPY = "npy"
     TSV = "tsv"
     FASTTEXT = "fasttext"
+    FLORET = "floret"
 
 
 class ImportFormat(StrEnum):
@@ -25,10 +26,14 @@ class ImportFormat(StrEnum):
     BINARY = "binary"
     NPY = "npy"
     FASTTEXT = "fasttext"
+    FLORET = "floret"
 
 
-ENDINGS = {".txt": Format.TEXT, ".vec": Format.TEXT, ".bin": Format.BINARY, ".npy": Format.NPY, ".tsv": Format.TSV}
-OF_ONE_FILE = (Format.TEXT, Format.BINARY, Format.FASTTEXT)  # can be compressed, and written to a pipe
+ENDINGS = {
+    ".txt": Format.TEXT, ".vec": Format.TEXT, ".bin": Format.BINARY, ".npy": Format.NPY, ".tsv": Format.TSV,
+    ".floret": Format.FLORET,
+}  # fmt: skip
+OF_ONE_FILE = (Format.TEXT, Format.BINARY, Format.FASTTEXT, Format.FLORET)  # can be compressed, and written to a pipe
 
 
 def format_of(path: str) -> Format | None:

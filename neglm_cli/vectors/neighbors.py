@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.vectors.quantization import QuantizedMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,13 +15,16 @@ class CosineIndex:
     """Vectors and their norms, without a normalized copy, which would double the memory. The cosine of a zero vector
     with any other is 0."""
 
-    vectors: np.ndarray  # float32 (V, D)
+    vectors: np.ndarray | QuantizedMatrix  # float32 (V, D)
     norms: np.ndarray  # float32 (V,); 1 for a vector of zeros
 
     @staticmethod
-    def of(vectors: np.ndarray, name: str) -> "CosineIndex":
+    def of(vectors: np.ndarray | QuantizedMatrix, name: str) -> "CosineIndex":
         """Compute the norms; raise if a vector has NaN or infinite values. name: the file in messages."""
-        norms = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)).astype(np.float32)
+        if isinstance(vectors, QuantizedMatrix):
+            norms = vectors.norms()
+        else:
+            norms = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)).astype(np.float32)
         finite = np.isfinite(norms)
         if not finite.all():
             row = int(finite.argmin())
@@ -40,6 +44,8 @@ class CosineIndex:
         """
         norm = np.sqrt(np.einsum("d,d->", query, query))
         scale = self.norms * (norm if norm > 0 else 1)
+        if isinstance(self.vectors, QuantizedMatrix):
+            return self.vectors.dot(query) / scale
         return np.einsum("vd,d->v", self.vectors, query) / scale
 
 

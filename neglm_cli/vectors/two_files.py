@@ -42,7 +42,7 @@ def read_npy(source: InputBuffer, words: str) -> Table:
     """Read a matrix, and its words from the file `words`."""
     vectors = _matrix(source)
     with open_input(words) as list_:
-        name, listed = list_.name, _lines(list_)
+        name, listed = list_.name, lines_of(list_)
     if len(listed) != len(vectors):
         raise NeglmError(
             f"{name} has {count_of(len(listed), 'word')}, but {source.name} has {count_of(len(vectors), 'row')}"
@@ -66,7 +66,8 @@ def _matrix(source: InputBuffer) -> np.ndarray:
         return np.ascontiguousarray(array, np.float32)
 
 
-def _lines(source: InputBuffer) -> list[bytes]:
+def lines_of(source: InputBuffer) -> list[bytes]:
+    """Read the words of a list, one per line."""
     while source.more():
         pass
     lines = bytes(source.text[source.begin : source.end]).split(b"\n")

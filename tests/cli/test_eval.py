@@ -64,6 +64,7 @@ def test_analogies_by_hand(neglm: Neglm, sets: None) -> None:
     all_ = {"correct": 2, "accuracy": pytest.approx(2 / 3, abs=1e-6), "accuracy_all": 0.5}
     assert result == {
         "file": "questions",
+        "composed_words": 0,
         "sections": [
             {"name": "family", "kind": "semantic"} | family,
             {"name": "gram1", "kind": "syntactic"} | gram,

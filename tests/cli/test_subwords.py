@@ -57,6 +57,12 @@ def test_deterministic_and_resumed(neglm: Neglm, workplace: Path) -> None:
         (("--subwords", "3-6", "--buckets", "0"), "--buckets must be at least 1"),
         (("--buckets", "10"), "--buckets is for n-grams: choose their lengths with --subwords"),
         (("--pairs", "p.tsv", "--full-batch", "--subwords", "3-6"), "--subwords is for sampled training"),
+        (("--floret",), "--floret is for n-grams: choose their lengths with --subwords"),
+        (("--subwords", "3-6", "--hash-count", "2"), "--hash-count is for --floret"),
+        (("--subwords", "3-6", "--floret", "--hash-count", "5"), "--hash-count must be at most 4"),
+        (("--subwords", "3-6", "--floret", "--hash-count", "0"), "--hash-count must be at least 1"),
+        (("--subwords", "3-6", "--cbow"), "--cbow trains vectors of whole words: leave out --subwords"),
+        (("--pairs", "p.tsv", "--cbow"), "--cbow is for text: a table of pairs has no windows"),
     ],
 )
 def test_bad_options(neglm: Neglm, workplace: Path, options: tuple[str, ...], message: str) -> None:
@@ -128,6 +134,22 @@ def test_similarity(neglm: Neglm, vectors: Vectors) -> None:
     assert (result["used"], result["oov"], result["composed_words"]) == (2, 2, 0)
 
 
+def test_analogies(neglm: Neglm, vectors: Vectors) -> None:
+    """OOV words of questions are composed; questions with OOV answers, or words without n-grams, are skipped."""
+    questions = [("w1", "w2", "w3q"), ("w1x", "w2", "w3q"), ("w4", "w5", "w6")]
+    lines = []
+    for question in questions:
+        (answer,) = map(json.loads, neglm("analogy", *question, "--top", "1", "--json").stdout.splitlines())
+        lines.append(" ".join((*question, answer["answers"][0]["word"])))
+    Path("questions.txt").write_text("\n".join([*lines, "w1 w2 w3q nowhere"]) + "\n")
+    report = neglm("eval", "--analogy", "questions.txt").stdout
+    assert b"questions.txt: 4 questions, 3 used, 1 skipped (OOV)\n  2 OOV words composed from subwords\n" in report
+    (result,) = json.loads(neglm("eval", "--analogy", "questions.txt", "--json").stdout)["analogy"]
+    assert (result["composed_words"], result["total"]["used"], result["total"]["add"]["correct"]) == (2, 3, 3)
+    (result,) = json.loads(neglm("eval", "--analogy", "questions.txt", "--json", "--no-subwords").stdout)["analogy"]
+    assert (result["composed_words"], result["total"]["used"], result["total"]["add"]["correct"]) == (0, 1, 1)
+
+
 def test_python(vectors: Vectors) -> None:
     loaded = neglm_cli.load("vectors.safetensors")
     assert isinstance(loaded, neglm_cli.WordVectors)
@@ -147,6 +169,42 @@ def test_export_and_import(neglm: Neglm, vectors: Vectors) -> None:
     assert neglm("vectors", "w1", "w1x", "-m", "back").stdout == neglm("vectors", "w1", "w1x").stdout
     assert b"this format has no subwords; --format fasttext keeps them" in neglm("export", "-o", "words.vec").stderr
     one_sentence(neglm("export", "--format", "fasttext", "--normalize", "-o", "n.bin", code=2).stderr)
+
+
+def test_floret(neglm: Neglm, workplace: Path) -> None:
+    """Trained, used, exported, imported and started from."""
+    Path("corpus.txt").write_bytes(some_text(3000))
+    options = (*TINY, "--subwords", "2-4", "--floret", "--buckets", "300")
+    neglm("embed", "corpus.txt", *options, "--deterministic")
+    neglm("embed", "corpus.txt", *options, "--deterministic", "-o", "same")
+    assert Path("same").read_bytes() == Path("vectors.safetensors").read_bytes()
+    assert b"(w1x: from subwords)" in neglm("nearest", "w1x").stdout
+    neglm("export", "-o", "t.floret")
+    Path("words.txt").write_bytes(b"w1\nw2\n")
+    result = neglm("import", "t.floret", "--word-list", "words.txt", "-o", "back")
+    assert b"back: 2 words and 300 buckets of n-grams, 8 dimensions, from floret" in result.stdout + result.stderr
+    assert neglm("vectors", "w1", "w1x", "-m", "back").stdout == neglm("vectors", "w1", "w1x").stdout
+    neglm("embed", "corpus.txt", *options, "--lr", "1e-12", "--init-vectors", "vectors.safetensors", "-o", "again")
+    np.testing.assert_allclose(Vectors.load("again").vectors, Vectors.load("vectors.safetensors").vectors, atol=1e-6)
+    neglm("embed", "corpus.txt", *TINY, "-o", "plain")
+    start = ("--init-vectors", "plain", "-o", "other")
+    sentence = one_sentence(neglm("embed", "corpus.txt", *options, *start, code=1).stderr)
+    assert "--floret starts only from vectors of --floret with the same --subwords, --hash-count and" in sentence
+    assert "there is no table of floret" in one_sentence(neglm("export", "plain", "-o", "p.floret", code=1).stderr)
+    assert "use --format floret" in one_sentence(neglm("export", "--format", "fasttext", "-o", "m", code=1).stderr)
+    assert b"--format floret keeps them" in neglm("export", "-o", "words.vec").stderr
+    one_sentence(neglm("export", "--max-vocab", "2", "-o", "u.floret", code=2).stderr)
+
+
+def test_cbow(neglm: Neglm, workplace: Path) -> None:
+    Path("corpus.txt").write_bytes(some_text(3000))
+    neglm("embed", "corpus.txt", *TINY, "--cbow", "--deterministic", "-o", "a")
+    neglm("embed", "corpus.txt", *TINY, "--cbow", "--deterministic", "--lr", "0.05", "-o", "b")
+    neglm("embed", "corpus.txt", *TINY, "--deterministic", "--lr", "0.05", "-o", "skip-gram")
+    assert Path("a").read_bytes() == Path("b").read_bytes()  # word2vec's learning rate of CBOW
+    assert Vectors.load("a").arguments["cbow"]
+    assert (Vectors.load("a").vectors != Vectors.load("skip-gram").vectors).any()
+    assert "was trained with --cbow" in one_sentence(neglm("pmi", "a", code=1).stderr)
 
 
 def test_start_from_vectors_with_subwords(neglm: Neglm, vectors: Vectors) -> None:

@@ -74,6 +74,7 @@ CASES = {
     ),
     "export": Case("export -o words.vec", ("words.vec",)),
     "export fasttext": Case("export --format fasttext -o words.bin", ("words.bin",)),
+    "export quantized": Case("export --quantize -o quantized.safetensors", ("quantized.safetensors",)),
     "export npy": Case("export -o matrix.npy", ("matrix.npy", "matrix.words.txt")),
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),

@@ -202,7 +202,7 @@ def _figures(found: Any) -> list[float]:
             if isinstance(value, float | int) and "second" not in name]  # fmt: skip
 
 
-@pytest.mark.parametrize("subwords", [(), ("--subwords", "2-3")])
+@pytest.mark.parametrize("subwords", [(), ("--subwords", "2-3"), ("--subwords", "2-3", "--floret"), ("--cbow",)])
 def test_embed_averages(text: Path, subwords: tuple[str, ...]) -> None:
     """All ranks end with the same vectors, about as good as those of a single one."""
     here = text.parent

@@ -1,6 +1,7 @@
 """A small file of each kind, and what commands need to use it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from neglm_cli.sgns.job import text_job
 from neglm_cli.sgns.textsource import words_with_vectors
 from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encoded import open_encoded
+from neglm_cli.vectors.quantized import quantized_copy
+from neglm_cli.vectors.vectors import Vectors, write_quantized
 from tests.sgns.making import some_text
 from tests.text.making import vocabulary_of
 
@@ -49,6 +52,11 @@ def write_samples(directory: Path) -> dict[str, bytes]:
     given = EmbedSettings(size=6, k=3, min_count=2, epochs=1, subwords="2-3", buckets=20)
     text_job(words, corpus, vocabulary.files, given, None, print).save(str(path))
     keep("vectors with subwords")
+    given = replace(given, floret=True)
+    text_job(words, corpus, vocabulary.files, given, None, print).save(str(path))
+    keep("vectors with floret")
+    write_quantized(str(path), quantized_copy(Vectors.load(str(path)), 4), 4)
+    keep("quantized vectors")
     for optimizer, loss in (("adam", "neglm"), ("adagrad", "nce")):
         settings = LanguageModelSettings(**SETTINGS, optimizer=optimizer, loss=loss, lr=0.01)
         encoded = open_encoded(corpus, vocabulary, 1, None, print)

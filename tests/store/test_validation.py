@@ -23,7 +23,7 @@ from tests.store.mutants import Metadata, Tensors, sign
 from tests.store.samples import parse, write_samples
 
 VOCABULARY, VECTORS, MODEL, STATE = "vocabulary", "vectors", "language model neglm", "checkpoint adam"
-SUBWORDS = "vectors with subwords"
+SUBWORDS, FLORET, QUANTIZED = "vectors with subwords", "vectors with floret", "quantized vectors"
 Change = Callable[[Metadata, Tensors], object]
 
 
@@ -156,6 +156,10 @@ def wrapped_offsets(metadata: Metadata, tensors: Tensors) -> None:
         (STATE, put_number("exp_avg_sq.output", (0, 0), -1), "tensor `exp_avg_sq.output` has negative values"),
         (SUBWORDS, put("buckets", "19"), "`arguments.buckets` says 20 and `buckets` 19"),
         (SUBWORDS, put("subwords", "3-2"), "`subwords` is \"3-2\", not a range of lengths from 1 to 99"),
+        (FLORET, put("hash_count", "5"), "`hash_count` is 5, not an integer from 0 to 4"),
+        (FLORET, put("hash_count", "0"), "tensor `word_rows` is missing"),
+        (QUANTIZED, put("dsub", "2"), "it has 2 codes for 6 dimensions in parts of 2"),
+        (QUANTIZED, put("dsub", "0"), "`dsub` is 0, not an integer from 1"),
         (SUBWORDS, put("subwords", ""), "`arguments.subwords` says 2-3 and `subwords` "),
         (SUBWORDS, put_number("ngram_rows", (0, 0), np.nan), "tensor `ngram_rows` contains NaN"),
         ("vectors", put("buckets", "5"), "tensor `word_rows` is missing"),
@@ -170,7 +174,7 @@ def test_inconsistent_files(
 
 def test_fields_must_exist_and_be_strings(workplace: Path, samples: dict[str, bytes]) -> None:
     for kind, contents in samples.items():
-        repeated = {"subwords", "buckets"}  # if they are missing, `arguments` has them
+        repeated = {"subwords", "buckets", "hash_count"}  # if they are missing, `arguments` has them
         for name in parse(contents)[0].keys() - repeated - {"checksum"}:
             refused(samples, kind, lambda metadata, tensors, name=name: metadata.pop(name))  # type: ignore[misc]
             refused(samples, kind, put(name, None))  # type: ignore[arg-type]
