@@ -19,6 +19,7 @@ THREADS = "2"
 INSTALL = {
     "gensim": "gensim",
     "fasttext": "fasttext (or fasttext-wheel, without a C++ compiler)",
+    "kenlm": "kenlm",
     "torch": "torch==2.13.0 safetensors",
 }
 VERSION = """

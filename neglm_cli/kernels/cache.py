@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -89,10 +89,15 @@ def _file_name(kernel: str, signature: str) -> str:
 
 @lru_cache(maxsize=1)
 def kernel_directory() -> str | None:
-    """Return the directory of kernels, below NUMBA_CACHE_DIR or in the user's cache; None if there is none to trust."""
+    """Return the directory of kernels; None if there is none to trust."""
+    return private_directory("kernels", _state())
+
+
+def private_directory(kind: str, state: str) -> str | None:
+    """Create a directory for code, below NUMBA_CACHE_DIR or in the user's cache; None if there is none to trust."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     try:
-        directory = (Path(given) if given else cache_home()) / f"kernels-{__version__}-{_state()}"
+        directory = (Path(given) if given else cache_home()) / f"{kind}-{__version__}-{state}"
         if not directory.exists():
             directory.parent.parent.mkdir(parents=True, exist_ok=True)
             directory.parent.mkdir(mode=0o700, exist_ok=True)
@@ -108,24 +113,27 @@ def _state() -> str:
     from importlib.util import find_spec
 
     from llvmlite import binding
+
+    machine = (sys.version, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    compilers = (spec.origin for spec in map(find_spec, COMPILERS) if spec and spec.origin)
+    return state_of([*sources(str(PACKAGE)), *compilers], *machine)
+
+
+def state_of(files: Iterable[str], *more: str) -> str:
+    """Return a digest of the state of files, which changes when they are written, and of more text."""
     from xxhash import xxh3_64_hexdigest
 
-    specs = [find_spec(name) for name in COMPILERS]
-    files = [*_sources(str(PACKAGE)), *(spec.origin for spec in specs if spec and spec.origin)]
-    state = [sys.version, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
-    for path in sorted(files):
-        status = os.stat(path)
-        state.append(f"{path}:{status.st_size}:{status.st_mtime_ns}")
-    return xxh3_64_hexdigest("\n".join(state).encode())
+    states = [f"{path}:{status.st_size}:{status.st_mtime_ns}" for path in sorted(files) if (status := os.stat(path))]
+    return xxh3_64_hexdigest("\n".join((*states, *more)).encode())
 
 
-def _sources(directory: str) -> Iterator[str]:
+def sources(directory: str) -> Iterator[str]:
     """Return files that may contain kernels, or functions that are inlined into them."""
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir():
                 if entry.name not in WITHOUT_KERNELS:
-                    yield from _sources(entry.path)
+                    yield from sources(entry.path)
             elif entry.name.endswith(".py"):
                 yield entry.path
 

@@ -91,8 +91,8 @@ class Scorer(Protocol):
 
     capacity: int
 
-    def reset(self) -> None:
-        """Start new texts, from zero states."""
+    def reset(self, state: State | None = None) -> None:
+        """Start new texts, from zero states or from given ones, of B rows."""
         ...
 
     def parameters_changed(self) -> None:
@@ -103,11 +103,14 @@ class Scorer(Protocol):
         """Read words without scoring, which is faster. inputs: int32 (B, T)."""
         ...
 
-    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
+    def score(
+        self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True, sizes: np.ndarray | None = None
+    ) -> Scores:
         """Score targets. inputs, targets: int32 (B, T).
 
         If not normalized, logits stand in for log-probabilities, log Z is 0, and the time does not depend on the size
-        of the vocabulary.
+        of the vocabulary. sizes (B,): the number of words of each row, longest first, if rows end before T. Then the
+        values after a row's end mean nothing, and a row that has ended must not go on.
         """
         ...
 

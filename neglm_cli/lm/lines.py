@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.lm.device import Scorer, State, StepOutput
+from neglm_cli.lm.device import Scorer
+from neglm_cli.lm.openings import Opening, Openings
 from neglm_cli.text.encode import Encoder
 from neglm_cli.text.tokens import END_OF_LINE, UNKNOWN
 from neglm_cli.text.word_index import WordIndex
 
-BATCH_WORDS = 1024  # the capacity of a scorer that is large enough for efficient batches
+BATCH_WORDS = 4096  # the capacity of a scorer that is large enough for efficient batches
 
 Ids = np.ndarray  # int32: the words of a line, without its end
 
@@ -81,6 +82,7 @@ class LineScorer:
         self._capacity = scorer.capacity
         self._end = end_of_line
         self._normalized = normalized
+        self._openings = Openings(scorer, end_of_line, normalized)
 
     def score(self, lines: Sequence[Ids]) -> list[np.ndarray]:
         joined = Lines.of(lines, self._end)
@@ -89,37 +91,46 @@ class LineScorer:
     def score_lines(self, lines: Lines) -> np.ndarray:
         """Score each token, float64 (M,)."""
         result = np.empty(len(lines.tokens))
-        inputs, starts, sizes = lines.inputs, lines.starts, lines.sizes
-        for group in self._groups(sizes):
-            steps = np.arange(sizes[group[-1]])
-            index = starts[group, None] + steps
-            inside = steps < sizes[group, None]
-            index[~inside] = 0  # tokens after the end of a line: their scores are discarded
-            self._scorer.reset()
-            width = max(self._capacity // len(group), 1)
-            scores = self._score_pieces(np.where(inside, inputs[index], self._end), lines.tokens[index], width)
-            result[index[inside]] = scores[inside]
+        if not len(result):
+            return result
+        tokens, starts, sizes = lines.tokens, lines.starts, lines.sizes
+        result[starts] = self._openings.empty().score(self._scorer, np.zeros(len(starts), np.int64), tokens[starts])
+        starts, sizes = starts[sizes > 1] + 1, sizes[sizes > 1] - 1
+        if not len(starts):
+            return result
+        opening, row = self._openings.of(tokens[starts - 1])
+        result[starts] = opening.score(self._scorer, row, tokens[starts])
+        for group in self._groups(sizes - 1):
+            self._scorer.reset(opening.state.select(row[group]))
+            self._score_group(tokens, starts[group] + 1, sizes[group] - 1, result)
         return result
+
+    def _score_group(self, tokens: np.ndarray, starts: np.ndarray, sizes: np.ndarray, result: np.ndarray) -> None:
+        """Score some rows of tokens (M,), longest first, which go on from the scorer's states."""
+        width = max(self._capacity // len(starts), 1)
+        for first in range(0, int(sizes[0]), width):
+            active = int(np.count_nonzero(sizes > first))
+            left = np.minimum(sizes[:active] - first, width)
+            steps = np.arange(left[0])
+            inside = steps < left[:, None]
+            index = np.where(inside, starts[:active, None] + first + steps, starts[:active, None])
+            scores = self._scorer.score(tokens[index - 1], tokens[index], self._normalized, left)
+            result[index[inside]] = scores.log_probabilities[inside]
 
     def score_text(self, lines: Lines) -> np.ndarray:
         """Score lines as one text: each starts from the state at the end of the line before, also across calls."""
-        return self._score_pieces(lines.inputs[None], lines.tokens[None], self._capacity)[0]
-
-    def _score_pieces(self, inputs: np.ndarray, targets: np.ndarray, width: int) -> np.ndarray:
-        """Score (B, T) words, `width` time steps a call."""
-        pieces = [slice(at, at + width) for at in range(0, inputs.shape[1], width)]
+        inputs, targets = lines.inputs[None], lines.tokens[None]
+        pieces = [slice(at, at + self._capacity) for at in range(0, targets.size, self._capacity)]
         scores = [self._scorer.score(inputs[:, at], targets[:, at], self._normalized) for at in pieces]
-        return np.concatenate([part.log_probabilities for part in scores] or [np.empty(inputs.shape)], axis=1)
+        return np.concatenate([part.log_probabilities[0] for part in scores] or [np.empty(0)])
 
     def _groups(self, sizes: np.ndarray) -> Iterator[np.ndarray]:
-        """Group lines of similar size, at most `capacity` tokens with padding, unless a single line is longer. The last
-        line of a group is its longest."""
-        order = np.argsort(sizes, kind="stable")
+        """Group lines of similar size, longest first, at most `capacity` tokens with padding, unless a single line is
+        longer. Lines without tokens are in no group."""
+        order = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
         first = 0
         while first < len(order):
-            padded = sizes[order[first : first + self._capacity]]
-            padded = padded * np.arange(1, len(padded) + 1)
-            count = max(int(np.searchsorted(padded, self._capacity, side="right")), 1)
+            count = max(self._capacity // int(sizes[order[first]]), 1)
             yield order[first : first + count]
             first += count
 
@@ -133,25 +144,14 @@ class LineScorer:
         state, words = None, np.array([self._end])
         depth = 0
         while len(active):
-            (state, y), log_z = self._step(state, words)
+            prefixes = Opening.read(self._scorer, state, words, self._normalized)
             prefixed = [lines[i] for i in active.tolist()]
             ended = np.array([len(line) == depth for line in prefixed])
             next_word = np.array([self._end if len(line) == depth else line[depth] for line in prefixed])
-            total[active] += self._scorer.target_logits(y[node], next_word) - log_z[node]
+            total[active] += prefixes.score(self._scorer, node, next_word)
             active, node, next_word = active[~ended], node[~ended], next_word[~ended]
             pairs, node = np.unique(np.stack([node, next_word]), axis=1, return_inverse=True)
             node = node.reshape(-1)
-            state, words = state.select(pairs[0]), pairs[1]
+            state, words = prefixes.state.select(pairs[0]), pairs[1]
             depth += 1
         return total
-
-    def _step(self, state: State | None, words: np.ndarray) -> tuple[StepOutput, np.ndarray]:
-        """Read one word in each row, `capacity` rows a call; returns log Z of the next word, too, or zeros."""
-        outputs, log_z = [], []
-        for at in range(0, len(words), self._capacity):
-            rows = slice(at, at + self._capacity)
-            output = self._scorer.step(state and state.select(rows), words[rows])
-            outputs.append(output)
-            log_z.append(self._scorer.log_z(output.y) if self._normalized else np.zeros(len(output.y)))
-        states, ys = zip(*outputs, strict=True)
-        return StepOutput(State.concatenate(list(states)), np.concatenate(ys)), np.concatenate(log_z)

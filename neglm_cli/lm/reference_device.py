@@ -125,8 +125,8 @@ class ReferenceScorer:
         self._device = device
         self._state: State | None = None
 
-    def reset(self) -> None:
-        self._state = None
+    def reset(self, state: State | None = None) -> None:
+        self._state = state
 
     def parameters_changed(self) -> None:
         """Do nothing: results of earlier calls are not kept."""
@@ -134,7 +134,9 @@ class ReferenceScorer:
     def advance(self, inputs: np.ndarray) -> None:
         self._forward(inputs)
 
-    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
+    def score(
+        self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True, sizes: np.ndarray | None = None
+    ) -> Scores:
         self._y = self._forward(inputs)
         logits = self._device.logits(self._y)
         log_z = reference.log_sum_exp(logits) if normalized else np.zeros(targets.shape)

@@ -30,7 +30,7 @@ READ_AHEAD = 1 << 10  # bytes read past the end of a range, to complete its last
 FIRST_READ = 1 << 12  # bytes of the first read for a longer word; each further read doubles
 QUEUED_BLOCKS = 4  # blocks that a background reader may be ahead
 
-LINE_BUFFER = 1 << 16  # bytes
+LINE_BUFFER = 1 << 18  # bytes
 NEGLM_START, NEGLM_MARK = 8, b'{"__metadata__":{"checksum":"'  # offset and bytes by which neglm files are recognized
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from neglm_cli.lm import openings
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.device import State, StepOutput
 from neglm_cli.lm.lines import BATCH_WORDS, LineEncoder, Lines, LineScorer
@@ -52,6 +53,15 @@ def test_scores_do_not_depend_on_the_other_lines(device: CpuDevice) -> None:
     scorer = LineScorer(device.scorer(BATCH_WORDS), END_OF_LINE)
     for found, line in zip(scorer.score(lines), lines, strict=True):
         np.testing.assert_allclose(found, scorer.score([line])[0], atol=1e-5)
+
+
+def test_more_openings_than_are_kept(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openings, "MAX_OPENINGS", 3)
+    lines = some_lines([2, 1, 4, 3, 3, 2, 5, 1])
+    scorer = LineScorer(device.scorer(16), END_OF_LINE)
+    for part in (lines[:2], lines[2:4], lines[:1], lines):
+        for found, line in zip(scorer.score(part), part, strict=True):
+            np.testing.assert_allclose(found, expected(line), atol=1e-4)
 
 
 def test_no_lines(device: CpuDevice) -> None:

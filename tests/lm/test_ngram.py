@@ -76,6 +76,16 @@ def test_calls_may_cut_a_text_anywhere(arpa: str) -> None:
     assert [value for at in ids for value in log10(cut, [at])] == log10(whole, ids)
 
 
+@pytest.mark.parametrize("structure", ["probing", "trie"])
+def test_binary_files(arpa: str, structure: str) -> None:
+    """The same model, as `build_binary probing|trie` writes it."""
+    ids = [1, 2, EOS, 2, 1, EOS, 0, 4, EOS]
+    words = WordIndex.of(WORDS)
+    binary = NgramModel(str(Path(__file__).with_name(f"bigrams.{structure}.bin")), words)
+    assert binary.order == 2
+    assert log10(binary, ids) == pytest.approx(log10(NgramModel(arpa, words), ids))
+
+
 @pytest.mark.parametrize("text", ["hello\n", "", "\\data\\\nngram 1=2\n", "mmap lm http://kheafield.com/code format"])
 def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.arpa"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cpu import inference
+from neglm_cli.lm.cpu import scorer as cpu_scorer
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.device import CpuDevice
 from neglm_cli.lm.cpu.gemm import PANEL
@@ -86,6 +87,28 @@ class ScorerTests:
             assert_close(found, wanted)
             scorer.reset()
 
+    def test_reset_to_given_states(self, device: Device, expected: ReferenceDevice) -> None:
+        """Three rows go on from two states."""
+        scorer, text = device.scorer(CAPACITY), random_words(3, 5)
+        text[:, 0] = text[[0, 1, 0], 0]
+        before = scorer.step(None, text[:2, 0])
+        scorer.advance(random_words(2, 2))
+        scorer.reset(before.state.select(np.array([0, 1, 0])))
+        found = scorer.score(text[:, 1:-1], text[:, 2:]).log_probabilities
+        assert_close(found, self.alone(expected, text[:, :-1], text[:, 1:]).log_probabilities[:, 1:])
+
+    @pytest.mark.parametrize("normalized", [True, False])
+    @pytest.mark.parametrize("sizes", [[5, 3, 3, 1], [4, 4], [1, 1]])
+    def test_rows_of_different_sizes(
+        self, device: Device, expected: ReferenceDevice, sizes: list[int], normalized: bool
+    ) -> None:
+        text, scorer = random_words(len(sizes), sizes[0] + 1), device.scorer(4 * 5)
+        found = scorer.score(text[:, :-1], text[:, 1:], normalized, np.array(sizes))
+        wanted = self.alone(expected, text[:, :-1], text[:, 1:])
+        for row, size in enumerate(sizes):
+            exact = wanted.log_probabilities[row, :size] + (0 if normalized else wanted.log_z[row, :size])
+            assert_close(found.log_probabilities[row, :size], exact)
+
     def test_unnormalized_scores_lack_log_z(self, device: Device, expected: ReferenceDevice) -> None:
         text = random_words(2, 5)
         found = device.scorer(CAPACITY).score(text[:, :-1], text[:, 1:], normalized=False)
@@ -158,3 +181,11 @@ class TestCpuWithFewKeptProjections(TestCpu):
     def two_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         panels = padded(self.base.hidden) // UNITS
         monkeypatch.setattr(inference, "CACHE_VALUES", 2 * panels * PANEL)
+
+
+class TestCpuWithShortForwardPasses(TestCpu):
+    """Calls take several forward passes, as those of many words do."""
+
+    @pytest.fixture(autouse=True)
+    def four_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cpu_scorer, "FORWARD_ROWS", 4)

@@ -14,6 +14,7 @@ from neglm_cli.barrier import barrier_wait
 from neglm_cli.kernels import kernel, outlined, summed
 from neglm_cli.lm.cpu.functions import exp
 from neglm_cli.lm.cpu.gemm import PANEL, Columns, Extent, Panels, Reduction, Rows, matmul, matmul_transposed
+from neglm_cli.lm.cpu.log_sum_exp import highest_score, sum_of_exp
 from neglm_cli.lm.cpu.threads import rows_of
 from neglm_cli.simd import LANES
 
@@ -97,9 +98,27 @@ def _total(scores, slot, row, words):
 
 
 @outlined
+def _accumulate_row(scores, offsets, at, words, highest, sums, row):
+    """Add the scores of a block to the running log-sum-exp of a row. at: the indices of its first score and offset."""
+    vectors = words // LANES
+    flat = scores.reshape(-1)
+    top = highest_score(flat, offsets, at, vectors, highest[row])
+    for word in range(vectors * LANES, words):
+        score = flat[at[0] + word] + offsets[at[1] + word]
+        top = score if score > top else top
+    total = sum_of_exp(flat, offsets, at, vectors, top)
+    for word in range(vectors * LANES, words):
+        total += exp(flat[at[0] + word] + offsets[at[1] + word] - top)
+    if top != highest[row]:
+        sums[row] *= np.exp(np.float64(highest[row] - top))
+        highest[row] = top
+    sums[row] += total
+
+
+@outlined
 def log_normalizers(layer, targets, rows, share, buffers):
     """Compute a thread's part of log Z for `rows` rows, and the scores of the targets that it owns."""
-    thread = share.thread
+    thread, offsets = share.thread, layer.offsets
     highest, sums, scores = buffers.highest[thread], buffers.sums[thread], buffers.scores[thread]
     highest[:rows] = LOWEST
     sums[:rows] = 0
@@ -110,11 +129,10 @@ def log_normalizers(layer, targets, rows, share, buffers):
             count = min(ROWS, rows - first)
             _multiply_block(layer.y, first, count, words, packed, scores, 0)
             for row in range(count):
-                at = first + row
-                top = _add_offsets(scores, 0, row, words, layer.offsets, block * BLOCK, highest[at])
-                if targets[at] // BLOCK == block:
-                    buffers.target_scores[at] = scores[0, row, targets[at] % BLOCK]
-                _accumulate(scores, 0, row, words, top, highest, sums, at)
+                target = targets[first + row]
+                if target // BLOCK == block:
+                    buffers.target_scores[first + row] = scores[0, row, target % BLOCK] + offsets[target]
+                _accumulate_row(scores, offsets, (row * ROW, block * BLOCK), words, highest, sums, first + row)
 
 
 @outlined

@@ -7,7 +7,6 @@ The annotations of a kernel's parameters are its signature: a type of this modul
 flattens. Launches name every argument, and structures must be of the declared class.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -176,12 +175,12 @@ class Gpu:
         """The stream as a class of cuda.core, which launches take."""
         return import_module("cuda.core").Stream.from_handle(self.stream_handle)
 
-    def _enable_cache(self) -> Path | None:
+    def _enable_cache(self) -> str | None:
         """Let Numba store compiled kernels; return their directory, or None if there is none."""
         versions = (self.name, *self.capability, *driver_version(), *toolkit_version())
-        directory = kernel_directory(" ".join(map(str, versions)), os.environ.get("NUMBA_CACHE_DIR", ""))
+        directory = kernel_directory(" ".join(map(str, versions)))
         if directory is not None:
-            import_module("numba.cuda.core.config").CACHE_DIR = str(directory)  # type: ignore[attr-defined]
+            import_module("numba.cuda.core.config").CACHE_DIR = directory  # type: ignore[attr-defined]
         return directory
 
     @property

@@ -27,6 +27,7 @@ class CudaScorer:
         gpu, shape = device.gpu, device.shape
         self.capacity = capacity
         self._device = device
+        self._start: State | None = None
         self._is_reset = True
         self._activations = Activations(gpu, shape, capacity, 1)
         self._scores = VocabularyScores(gpu, device.kernels.gemm, shape, capacity)
@@ -38,7 +39,8 @@ class CudaScorer:
         self._y = gpu.upload(y)
         self._offsets = gpu.download(device.logit_offsets)
 
-    def reset(self) -> None:
+    def reset(self, state: State | None = None) -> None:
+        self._start = state
         self._is_reset = True  # the next forward pass knows how many rows it needs
 
     def parameters_changed(self) -> None:
@@ -48,7 +50,9 @@ class CudaScorer:
         buffer = self._forward(inputs, inputs)
         buffer.done = self._device.gpu.event()
 
-    def score(self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True) -> Scores:
+    def score(
+        self, inputs: np.ndarray, targets: np.ndarray, normalized: bool = True, sizes: np.ndarray | None = None
+    ) -> Scores:
         batch, steps = self._scored = inputs.shape
         rows = batch * steps
         buffer = self._forward(inputs, targets)
@@ -94,7 +98,7 @@ class CudaScorer:
         """Read (B, T) words; y of row t·B + b is that of word (b, t)."""
         device = self._device
         if self._is_reset:
-            self._write_state(State.zeros(device.shape, len(inputs)))
+            self._write_state(self._start or State.zeros(device.shape, len(inputs)))
         buffer = self._send(inputs, targets)
         batch, steps = inputs.shape
         config = StepConfig(batch, steps, reset_word=device.reset_word)
