@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError
+from neglm_cli.kernels.compilers import PYTHON, same_modules
 
 TEXT = "a few words\nof a text, and a few more words\n" * 20
 PAIRS = "x\ty\t3\nx\tz\t2\ny\tz\t1\n"
@@ -43,7 +43,7 @@ def compile_all() -> None:
 
     Kernels that several commands of a stage need are compiled several times.
     """
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    environment = same_modules() | {"CUDA_VISIBLE_DEVICES": ""}
     cores = len(os.sched_getaffinity(0))
     with (
         tempfile.TemporaryDirectory(prefix="neglm-compile-") as directory,
@@ -55,7 +55,7 @@ def compile_all() -> None:
 
         def run(command: tuple[str, ...]) -> None:
             ended = subprocess.run(
-                [sys.executable, "-m", "neglm_cli", *command, "--quiet"], cwd=directory, env=environment,
+                [*PYTHON, "-m", "neglm_cli", *command, "--quiet"], cwd=directory, env=environment,
                 capture_output=True, stdin=subprocess.DEVNULL,
             )  # fmt: skip
             if ended.returncode:

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from queue import SimpleQueue
+from threading import Timer
 
 from neglm_cli.errors import NeglmError
 
 MAX_PROCESSES = 8  # of about 200 MB each
+IDLE_SECONDS = 30.0  # after which they end
+PYTHON = (sys.executable, "-P", "-W", "ignore")  # -P: modules in the current directory are not ours
 
 Announcement = Callable[[int], AbstractContextManager[Callable[[], None]]]
 
@@ -24,13 +26,22 @@ def _silently(kernels: int) -> Iterator[Callable[[], None]]:
 announce: Announcement = _silently  # called with the number of kernels; what it yields, after each of them
 
 
+def same_modules() -> dict[str, str]:
+    """Return an environment in which Python finds the modules that this process finds."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 class _Compiler:
     def __init__(self) -> None:
-        environment = os.environ | {"NEGLM_COMPILING": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "neglm_cli.kernels.compile"], env=environment, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, start_new_session=True,  # Ctrl-C is for this process
+            [*PYTHON, "-m", "neglm_cli.kernels.compile"], env=same_modules() | {"NEGLM_COMPILING": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,  # Ctrl-C is for this process
         )  # fmt: skip
+
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
 
     def compile(self, name: str, signature: str) -> bytes:
         assert self._process.stdin
@@ -51,16 +62,32 @@ class _Compilers:
     """Idle processes of the current process; a fork has none."""
 
     def __init__(self) -> None:
-        self._idle: SimpleQueue[_Compiler] = SimpleQueue()
+        self._idle: list[_Compiler] = []
         self._owner = os.getpid()
+        self._timer: Timer | None = None
 
     @contextmanager
     def one(self) -> Iterator[_Compiler]:
         if self._owner != os.getpid():
             self.__init__()  # type: ignore[misc]
-        compiler = _Compiler() if self._idle.empty() else self._idle.get()
+        try:
+            compiler = self._idle.pop()
+        except IndexError:
+            compiler = _Compiler()
         yield compiler
-        self._idle.put(compiler)  # unless it failed
+        self._idle.append(compiler)  # unless it failed
+
+    def close_later(self) -> None:
+        """End the processes when they have been idle for some time."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = Timer(IDLE_SECONDS, self.close)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 _compilers = _Compilers()
@@ -77,6 +104,7 @@ def compile_kernels(requests: list[tuple[str, str]]) -> list[bytes]:
                 done()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # after a signal, nobody waits for them
+        _compilers.close_later()
     return compiled
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Protocol, get_type_hints
 
