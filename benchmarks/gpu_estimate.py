@@ -121,9 +121,8 @@ def report_counts(name: str, found: dict[str, Any], model: Model) -> None:
     kernels, host = found["kernels"], found["host"]
     total = sum(each["instructions"] for each in kernels.values())
     print(f"## {name}: {model.rows} words per minibatch\n")
-    print(
-        f"The host takes {1e3 * host['seconds']:.1f} ms of CPU time for {host['launches']:.0f} launches and the copies.\n"
-    )
+    took = f"{1e3 * host['seconds']:.1f} ms of CPU time"
+    print(f"The host takes {took} for {host['launches']:.0f} launches and the copies.\n")
     print("| kernel | launches | instructions, millions | share | per fused multiply-add |\n|---|---|---|---|---|")
     for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
         share, adds = counts["instructions"] / total, counts["multiply_adds"]

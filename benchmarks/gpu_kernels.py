@@ -14,13 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpu_sass import KINDS, Loop, busiest_loop
+
 import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.gpu_sass import KINDS, Loop, busiest_loop  # noqa: E402
 
 WARP = 32
 REGISTERS = 65536  # per multiprocessor
