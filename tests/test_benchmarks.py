@@ -88,6 +88,7 @@ def test_the_busiest_loop_of_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
         /*0070*/                   BRA `(.L_x_3) ;
     """
     loop = gpu_sass.busiest_loop(code)
+    assert loop is not None
     assert loop.size == 4
     assert loop.kinds == {"shared": 1, "FFMA": 2, "other": 1}
     assert loop.share == 0.5
