@@ -10,11 +10,10 @@ import os
 import stat
 from pathlib import Path
 
-import neglm_cli
 from neglm_cli import __version__
 from neglm_cli.kernels import cache_home
 
-PACKAGE = Path(neglm_cli.__file__).parent
+PACKAGE = Path(__file__).parents[2]
 SOURCES = ("lm/cuda", "lm/scalar.py", "lm/optimizers.py", "objective", "settings")
 
 
