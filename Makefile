@@ -2,8 +2,8 @@
 # make test    run the tests
 # make lint    ruff, ruff format, mypy
 # make check   lint and test, with each system call of each command failing once
-# make check-gpu  the checks of lm.cuda that make test skips: the table of compiled kernels, slow tests on the simulator
-#              and, with PTXSIM=directory of ptxsim.py, tests of the compiled code; no GPU needed
+# make check-gpu  the checks of lm.cuda that make test skips: the pages on compiled kernels, slow tests on the simulator
+#              and on a GPU in software and, with PTXSIM=directory of ptxsim.py, tests of races; no GPU needed
 # make bench   compare with other tools, about an hour; writes benchmarks/results/. DATA=directory with wiki/ and ptb/,
 #              PEERS=python with peers that are not in .venv, BENCH=--small for a smoke test of a few minutes
 # make man     generate the man pages from the same source as --help
@@ -35,7 +35,11 @@ check: lint
 check-gpu: .venv/developing
 	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md
 	mv .venv/kernels.md benchmarks/gpu/kernels.md
-	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py tests/cli/test_unusable_gpu.py -m slow_gpu
+	$(BIN)/python benchmarks/gpu_measure.py > .venv/measured.json
+	mv .venv/measured.json benchmarks/gpu/measured.json
+	$(BIN)/python benchmarks/gpu_estimate.py > benchmarks/gpu/estimate.md
+	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py tests/cli/test_unusable_gpu.py \
+		tests/cli/test_software_gpu.py -m slow_gpu
 	test -z "$(PTXSIM)" || $(BIN)/python -m tests.lm.cuda.ptx_run "$(PTXSIM)"
 
 bench: .venv/developing

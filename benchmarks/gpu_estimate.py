@@ -15,6 +15,7 @@ FLOAT = 4  # bytes
 WARP = 32
 ISSUED = 4  # warps' instructions per cycle and multiprocessor
 MEASURED = Path(__file__).with_name("gpu") / "measured.json"
+BEFORE = MEASURED.with_name("measured-0.2.0.json")  # by the same script, with the kernels of 0.2.0
 
 
 @dataclass(frozen=True)
@@ -107,29 +108,35 @@ addresses is two), and latencies are not in these figures: a real GPU is slower 
 
 
 def main() -> None:
-    measured: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    measured, before = (json.loads(path.read_text(encoding="utf-8")) for path in (MEASURED, BEFORE))
     print(HEAD)
     for name, found in measured.items():
-        report_counts(name, found, MODELS[name])
+        report_counts(name, found, before[name], MODELS[name])
     print(BOUNDS)
     for name, found in measured.items():
         for gpu in GPUS:
             report_bound(name, found, MODELS[name], gpu)
 
 
-def report_counts(name: str, found: dict[str, Any], model: Model) -> None:
-    kernels, host = found["kernels"], found["host"]
-    total = sum(each["instructions"] for each in kernels.values())
+def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], model: Model) -> None:
+    kernels, host, old = found["kernels"], found["host"], before["kernels"]
+    total, old_total = (sum(each["instructions"] for each in counts.values()) for counts in (kernels, old))
+    took, old_took = (f"{1e3 * each['host']['seconds']:.1f} ms" for each in (found, before))
     print(f"## {name}: {model.rows} words per minibatch\n")
     print(
-        f"The host takes {1e3 * host['seconds']:.1f} ms of CPU time for {host['launches']:.0f} launches and the copies.\n"
+        f"The host takes {took} of CPU time for {host['launches']:.0f} launches and the copies (0.2.0: {old_took}).\n"
     )
-    print("| kernel | launches | instructions, millions | share | per fused multiply-add |\n|---|---|---|---|---|")
+    print("| kernel | launches | instructions, millions | in 0.2.0 | share | per fused multiply-add |")
+    print("|---" * 6 + "|")
     for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
         share, adds = counts["instructions"] / total, counts["multiply_adds"]
         each = f"{counts['instructions'] / adds:.1f}" if adds else ""
-        print(f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {share:.1%} | {each} |")
-    print(f"| all | {sum(each['launches'] for each in kernels.values())} | {total / 1e6:,.1f} | | |\n")
+        was = f"{old[kernel]['instructions'] / 1e6:,.1f}" if kernel in old else ""
+        print(
+            f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {was} | {share:.1%} | {each} |"
+        )
+    launches = sum(each["launches"] for each in kernels.values())
+    print(f"| all | {launches} | {total / 1e6:,.1f} | {old_total / 1e6:,.1f} | | |\n")
 
 
 def report_bound(name: str, found: dict[str, Any], model: Model, gpu: Gpu) -> None:

@@ -9,18 +9,18 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpu_sass import KINDS, Loop, busiest_loop
+
 import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.gpu_sass import KINDS, Loop, busiest_loop  # noqa: E402
 
 WARP = 32
 REGISTERS = 65536  # per multiprocessor
@@ -56,6 +56,9 @@ ARCHITECTURES = (
 )
 
 
+A100 = ARCHITECTURES[1]
+
+
 class Assembled(NamedTuple):
     registers: int
     shared: int  # bytes
@@ -87,7 +90,7 @@ def assemble(kernel: Kernel, architecture: Architecture) -> Assembled:
             said = run([tool("nvlink"), "-v", f"-arch={architecture.name}", made, library, "-o", Path(directory) / "k"])
             said = said[said.index(f"lstm{len(kernel.name)}{kernel.name}") :].split("\n", 2)[1]
             made = Path(directory) / "k"
-        loop = busiest_loop(run([tool("nvdisasm"), "-c", made]))
+        loop = busiest_loop(run([tool("nvdisasm"), "-c", made])) if architecture == A100 else None
     registers, shared = re.search(r"[Uu]sed (\d+) registers", said), re.search(r"(\d+) bytes smem", said)
     assert registers is not None, said
     return Assembled(int(registers[1]), int(shared[1]) if shared else 0, int(stack[1]), loop)
@@ -131,18 +134,23 @@ def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[i
     return kernel.threads, 2 * rows * (HIDDEN + 1) * FLOAT_BYTES
 
 
+def assemble_all(architecture: Architecture) -> dict[str, Assembled]:
+    made = {kernel.name: assemble(kernel, architecture) for kernel in KERNELS.values()}
+    print(f"{architecture.name}: {len(made)} kernels", file=sys.stderr)
+    return made
+
+
 def main() -> None:
     kernels = list(KERNELS.values())
-    table: dict[Architecture, dict[str, Assembled]] = {}
     plans: dict[Architecture, dict[str, PersistentPlan | None]] = {}
-    for architecture in ARCHITECTURES:
-        made = table[architecture] = {kernel.name: assemble(kernel, architecture) for kernel in kernels}
+    with ProcessPoolExecutor() as processes:
+        table = dict(zip(ARCHITECTURES, processes.map(assemble_all, ARCHITECTURES), strict=True))
+    for architecture, made in table.items():
         gpu: Any = Paper(made, architecture)
         plans[architecture] = {
             "forward": persistent_plan(gpu, lstm.forward, HIDDEN, HIDDEN, BATCH, lstm.GATES),
             "backward": persistent_plan(gpu, lstm.backward, HIDDEN, lstm.GATES * HIDDEN, BATCH, 1),
         }
-        print(f"{architecture.name}: {len(made)} kernels", file=sys.stderr)
     report(kernels, table, plans)
 
 
@@ -194,8 +202,7 @@ def report_loops(
     kernels: list[Kernel], table: dict[Architecture, dict[str, Assembled]],
     plans: dict[Architecture, dict[str, PersistentPlan | None]],
 ) -> None:  # fmt: skip
-    a100 = ARCHITECTURES[1]
-    print(f"\n## Innermost loops, {a100.name}\n")
+    print(f"\n## Innermost loops, {A100.name}\n")
     print("SASS instructions, by nvdisasm, of the innermost loop with the most fused multiply-adds (FFMA), or of the")
     print(
         "largest one. A multiprocessor issues four warps' instructions per cycle, of any kind; the share of FFMA is the"
@@ -204,9 +211,9 @@ def report_loops(
     print(f"| kernel | shared memory | instructions | {' | '.join(KINDS)} | share of FFMA |")
     print("|---" * (len(KINDS) + 4) + "|")
     for kernel in kernels:
-        shared = launched(kernel, plans[a100])[1] + table[a100][kernel.name].shared
+        shared = launched(kernel, plans[A100])[1] + table[A100][kernel.name].shared
         assert shared <= SHARED_BYTES
-        loop = table[a100][kernel.name].loop
+        loop = table[A100][kernel.name].loop
         if loop is None:
             print(f"| {kernel.name} | {shared:,} | no loop |" + " |" * (len(KINDS) + 1))
             continue

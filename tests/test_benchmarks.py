@@ -68,3 +68,37 @@ def test_missing_peers_are_named_with_an_install_command(
     found = side_by_side.find_peer("numpy", "NumPy", sys.executable)
     assert found.name.startswith("NumPy 2.")
     assert found.python == sys.executable
+
+
+def test_the_busiest_loop_of_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    import gpu_sass
+
+    code = """
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   IADD3 R2, R2, 0x1, RZ ;
+.L_x_2:
+        /*0020*/                   LDS R3, [R2] ;
+        /*0030*/                   FFMA R4, R3, R5, R4 ;
+        /*0040*/              @!P0 FFMA R4, R3, R5, R4 ;
+        /*0050*/               @P0 BRA `(.L_x_2) ;
+        /*0060*/               @P1 BRA `(.L_x_1) ;
+.L_x_3:
+        /*0070*/                   BRA `(.L_x_3) ;
+    """
+    loop = gpu_sass.busiest_loop(code)
+    assert loop is not None
+    assert loop.size == 4
+    assert loop.kinds == {"shared": 1, "FFMA": 2, "other": 1}
+    assert loop.share == 0.5
+    assert gpu_sass.busiest_loop("        /*0000*/  EXIT ;") is None
+
+
+def test_names_of_kernels_in_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    import gpu_measure
+
+    lines = "_ZN1a3oldB1 9 9 9 9 0.1\nMARK\n" + 2 * "_ZN9neglm_cli2lm4gemm12_3clocals_3e4gemmB2v6 64 10 3 2 0.1\n"
+    counts = {"launches": 2, "threads": 128, "instructions": 20, "multiply_adds": 6, "accesses": 4}
+    assert gpu_measure.by_kernel(lines) == {"gemm": counts}

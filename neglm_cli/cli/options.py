@@ -117,7 +117,8 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         help="Device: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: cuda if a "
-        "trial run works, otherwise cpu. Under mpirun each rank on a machine uses its own GPU.",
+        "trial run works, otherwise cpu. Without a number, a GPU whose memory is free; under mpirun each rank on a "
+        "machine uses its own.",
         metavar="auto|cpu|cuda[:N]",
         rich_help_panel=RUNTIME,
     ),

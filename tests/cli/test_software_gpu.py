@@ -2,6 +2,7 @@
 schedules that CUDA allows."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -97,6 +98,20 @@ def test_the_second_start_compiles_nothing(run: Run) -> None:
     run(*train, "one")
     assert b"compiling kernels for the GPU" not in run(*train, "two").stderr
     assert_same_model("one", "two")
+
+
+@pytest.mark.parametrize(("used", "chosen"), [("0", "cuda:0"), ("9000", "cuda:1")])
+def test_a_free_gpu_is_chosen(run: Run, used: str, chosen: str) -> None:
+    """The first GPU of two, unless most of its memory is in use; nvidia-smi says so."""
+    smi = Path("bin/nvidia-smi")
+    smi.parent.mkdir()
+    first, second = ("-".join([f"GPU-{4 * x}", 2 * x, 2 * x, 2 * x, 6 * x]) for x in ("07", "08"))
+    smi.write_text(f"#!/bin/sh\necho '{second}, 0, 16000'\necho '{first}, {used}, 16000'\n", encoding="ascii")
+    smi.chmod(0o755)
+    run("train-lm", "corpus.txt", *SETTINGS, "--device", "cpu", "--output", "model")
+    path = os.pathsep.join([str(smi.parent.absolute()), os.environ["PATH"]])
+    result = run("eval", "model", "--test", "corpus.txt", PATH=path, SOFTWARE_GPUS="2")
+    assert f"using software GPU ({chosen})" in result.stderr.decode()
 
 
 @pytest.mark.slow_gpu

@@ -2,6 +2,7 @@
 
 import math
 import re
+import subprocess
 import warnings
 
 import numpy as np
@@ -14,14 +15,16 @@ from neglm_cli.lm.devices import INSTALL, UnusableGpuError
 DISABLED, NOT_INSTALLED, NO_DEVICE = "NUMBA_DISABLE_CUDA", "library cannot be found", "CUDA_ERROR_NO_DEVICE"
 THREADS = 64  # of the trial kernel
 TOLERANCE = 1e-5
+SMI_SECONDS = 10  # that nvidia-smi may take
 
 
 def open_gpu(number: int | None, local_rank: int = 0) -> Gpu:
-    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each rank gets its own."""
+    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each rank gets its own,
+    first those that are free."""
     try:
         with warnings.catch_warnings(action="ignore"):  # their causes are raised as errors
             _check_driver()
-            number = local_rank % len(cuda.gpus) if number is None else number
+            number = _free_first(len(cuda.gpus))[local_rank % len(cuda.gpus)] if number is None else number
             _check_gpu(number)
     except UnusableGpuError:
         raise
@@ -35,6 +38,23 @@ def open_gpu(number: int | None, local_rank: int = 0) -> Gpu:
     if not correct:
         raise UnusableGpuError("a trial kernel gives wrong results on the NVIDIA GPU", broken=True)
     return gpu
+
+
+def _free_first(count: int) -> list[int]:
+    """Return the numbers of all GPUs, those with most of their memory in use last.
+
+    nvidia-smi tells, because to ask the driver would take some memory of each GPU. Without it, none counts as in use.
+    """
+    if count == 1:
+        return [0]
+    command = ["nvidia-smi", "--query-gpu=uuid,memory.used,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=True).stdout
+        rows = [line.split(", ") for line in lines.splitlines()]
+        in_use = {uuid for uuid, used, total in rows if int(used) > int(total) / 2}
+        return sorted(range(count), key=lambda number: str(cuda.gpus[number].uuid) in in_use)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return list(range(count))
 
 
 def _check_driver() -> None:
@@ -75,7 +95,9 @@ def _check_gpu(number: int) -> None:
     capability = tuple(cuda.gpus[number].compute_capability)
     if capability < OLDEST:
         raise UnusableGpuError(
-            "the NVIDIA GPU has compute capability {}.{}, but neglm needs at least {}.{}".format(*capability, *OLDEST)
+            "the NVIDIA GPU has compute capability {}.{}, but neglm needs at least {}.{}, like CUDA 13".format(
+                *capability, *OLDEST
+            )
         )
 
 

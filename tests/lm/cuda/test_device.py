@@ -132,3 +132,20 @@ def test_matches_the_cpu_after_20_steps(gpu: Gpu, loss: str) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-4)
     np.testing.assert_allclose(trained.log_z(), expected.log_z(), atol=1e-4)
     expected.close()
+
+
+def test_all_lazy_updates_take_several_launches(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is short, and together they update what the CPU does."""
+    monkeypatch.setattr("neglm_cli.lm.cuda.training.FLUSHED_ROWS", 15)
+    settings = variant_of(TINY, "exact adam")
+    trained, expected = on_gpu(gpu, settings), device(settings, WORDS)
+    for one in (trained, expected):
+        for number in range(2):
+            one.train(minibatch(settings, WORDS, number)).result()
+    before = gpu.launches
+    for one in (trained, expected):
+        one.flush_lazy_updates(2, settings.lr)
+    assert gpu.launches - before == -(-2 * WORDS // 15) > 1
+    for mine, theirs in zip(*(model_of(d.parameters(), settings).arrays() for d in (trained, expected)), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=2e-5)
+    expected.close()
