@@ -9,7 +9,7 @@ SENTENCES = {
     "train-lm --negative 0": "--negative must be at least 1",
     "train-lm --dropout 2": "--dropout must be at most 0.99",
     "train-lm --loss hinge": "unknown --loss 'hinge'; choose neglm, neglm-b, nce, neg or softmax",
-    "export --format parquet": "unknown --format 'parquet'; choose text, binary, npy, tsv or fasttext",
+    "export --format parquet": "unknown --format 'parquet'; choose text, binary, npy, tsv, fasttext or floret",
     "score --nbest xml": "unknown --nbest 'xml'; choose tab, kaldi or moses",
     "train-lm --epochs five": "--epochs needs a whole number, not 'five'",
     "train-lm --iter 1.5": "--iter needs a whole number, not '1.5'",
