@@ -23,7 +23,7 @@ SENTENCES = {
     "embed -minCount 3": "there is no option -minCount; did you mean --min-count?",
     "embed -iter=3": "there is no option -iter; did you mean --iter?",
     "embed --sze 100": "there is no option --sze; did you mean --size?",
-    "embed -cbow 1": "there is no option -cbow",
+    "embed -cbow 1": "there is no option -cbow; did you mean --cbow?",
     "embed -x": "there is no option -x",
     "embed -qx": "there is no option -x",
     "info a b": "unexpected argument: b",
