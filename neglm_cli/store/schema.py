@@ -32,7 +32,7 @@ FORMAT_VERSION = 2  # files of version 1 are read, too: see `version1`
 MAX_HEADER_SIZE = 16 << 20  # bytes: enough for about 100,000 corpus files
 MAX_FLOAT = 3.4028234663852886e38  # float32
 NO_SUBWORDS = ""
-MAX_WEIGHT = 1e15  # of a language model: sums of products over a layer do not overflow
+MAX_WEIGHT = 1e15  # of a language model or a quantized vector: sums of products do not overflow
 
 
 class Tensor(NamedTuple):
@@ -334,15 +334,17 @@ KINDS = {
         (
             *WORDS,
             Tensor("counts", "int64", ("V",), "how often each word occurs"),
-            Tensor("centroids", "float32", ("256", "D"), "the centroids of each part of the dimensions"),
+            Tensor("centroids", "float32", ("256", "D"), "the centroids of each part of the dimensions", MAX_WEIGHT),
             Tensor("codes", "uint8", ("V", "P"), "the vector of each word: a centroid for each part"),
-            Tensor("scales", "float32", ("V",), "the factor of each vector"),
+            Tensor("scales", "float32", ("V",), "the factor of each vector", MAX_WEIGHT),
             *(
-                tensor._replace(only_if=("subwords",))
-                for tensor in (
-                    Tensor("ngram_centroids", "float32", ("256", "D"), "with subwords: like `centroids`, for n-grams"),
-                    Tensor("ngram_codes", "uint8", ("G", "P"), "with subwords: like `codes`, for each bucket"),
-                    Tensor("ngram_scales", "float32", ("G",), "with subwords: like `scales`, for n-grams"),
+                Tensor(
+                    f"ngram_{name}", dtype, shape, f"with subwords: like `{name}`, for buckets", limit, ("subwords",)
+                )
+                for name, dtype, shape, limit in (
+                    ("centroids", "float32", ("256", "D"), MAX_WEIGHT),
+                    ("codes", "uint8", ("G", "P"), MAX_FLOAT),
+                    ("scales", "float32", ("G",), MAX_WEIGHT),
                 )
             ),
         ),

@@ -6,6 +6,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from neglm_cli.errors import NeglmError
+from neglm_cli.store.schema import MAX_WEIGHT
 from neglm_cli.vectors.neighbors import CosineIndex, nearest
 from neglm_cli.vectors.quantization import QuantizedMatrix, quantize, reconstruction_error
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
@@ -25,6 +27,8 @@ def quantized_copy(
 ) -> Vectors:  # fmt: skip
     """Quantize the vectors of words, and the rows of n-grams. Contexts and rows of words are left out."""
     matrix = quantize(np.asarray(vectors.vectors), dsub, advance)
+    if np.abs(matrix.scales).max(initial=0) > MAX_WEIGHT:
+        raise NeglmError(f"vectors with values of {MAX_WEIGHT:g} and more cannot be quantized")
     subwords = vectors.subwords
     if subwords is not None:
         ngrams = quantize(np.asarray(subwords.ngrams), dsub, advance)

@@ -35,6 +35,7 @@ MADE = (
     "embed --size 4 --min-count 1 --iter 2 --threads 1 --no-cache",
     "export old --format text -o words.vec",
     "export old --format fasttext -o words.bin",
+    "export old --quantize -o quantized.safetensors",
     "export old -o matrix.npy",
     "export old -o words.tsv",
     "export -o given.bin",

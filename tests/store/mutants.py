@@ -240,6 +240,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     ],
     "encoded corpus": [],
     "vectors": [*OF_VECTORS, ("embed", *RESUME, "-o", "resumed"), ("pmi", "file", CORPUS)],
+    "quantized vectors": [*OF_VECTORS, ("vectors", "w1", "unseen", "--vectors", "file")],
     "language model": [
         *OF_VECTORS,
         ("score", "file", CORPUS),

@@ -96,6 +96,11 @@ def test_hashes_against_a_plain_implementation(words: list[bytes], lengths: tupl
     assert found.ids.tolist() == [hash_ for hashes in expected for several in hashes for hash_ in several]
 
 
+def test_a_word_of_ten_megabytes() -> None:
+    found = ngram_hashes(WordIndex.of([b"ab" * 5_000_000]), 3, 4, 1)
+    assert len(found.ids) == 1 + sum(10_000_002 - n + 1 for n in (3, 4))
+
+
 def test_known_and_unknown_words_are_means_of_rows() -> None:
     vectors = some_vectors()
     assert vectors.subwords is not None
