@@ -37,6 +37,7 @@ def main() -> None:
         output(NEGLM, "vocab", "train.txt", "--quiet", "--max-vocab", "10000")
         output(*TRAIN)
         model = neglm_cli.load("model.safetensors")
+        assert isinstance(model, neglm_cli.LanguageModel)
         words = [word.decode() for word in text.split()[:BEAM]]
     state = model.start()
     beam = model.advance([state] * BEAM, words)
