@@ -8,8 +8,9 @@ is an n-gram model of PTB's training set, an ARPA or binary file, which KenLM's 
     lmplz -o 5 --skip_symbols < ptb.train.txt > ptb.arpa && build_binary ptb.arpa ptb.bin
 
 Words/s include ends of line and exclude start-up and loading. The area under the ROC curve is the probability that a
-planted line has a higher perplexity than a line of the test set. The language model has the paper's size (2×300) and
-is trained for one epoch; with --model FILE, it is a given one.
+planted line has a higher perplexity than a line of the test set. For neglm, a line with more than half of its words
+out of the vocabulary counts as infinite: in PTB, <unk> is a frequent word. The language model has the paper's size
+(2×300) and is trained for one epoch; with --model FILE, it is a given one.
 """
 
 import json
@@ -24,14 +25,16 @@ from side_by_side import HERE, NEGLM, THREADS, absolute, compare, find_peer, opt
 
 TRAIN = [NEGLM, "train-lm", "train.txt", "--epochs", "1", "--threads", THREADS, "--quiet"]
 FILTER = [NEGLM, "filter", "model.safetensors", "lines.txt", "--threads", THREADS, "--output", "out.txt", "--json"]
+MOSTLY_OOV = 0.5  # share of unknown words: <unk> is a frequent word of PTB, so their perplexity is low
 KINDS = ("test", "shuffled", "foreign")
 
 
 def filtered(*options: str) -> tuple[float, np.ndarray]:
-    """Run `neglm filter`. Return its words/s, and the perplexity of each line."""
+    """Run `neglm filter`. Return its words/s, and the perplexity of each line; lines of unknown words have infinity."""
     summary: dict[str, Any] = json.loads(output(*FILTER, *options))
-    lines = Path("out.txt").read_bytes().splitlines()
-    return float(summary["words_per_second"]), np.array([float(line.split(b"\t", 1)[0]) for line in lines])
+    lines = [line.split(b"\t", 3) for line in Path("out.txt").read_bytes().splitlines()]
+    perplexities, oov_shares = (np.array([float(line[column]) for line in lines]) for column in (0, 2))
+    return float(summary["words_per_second"]), np.where(oov_shares > MOSTLY_OOV, np.inf, perplexities)
 
 
 def scored_by_kenlm(python: str, ngram: Path) -> tuple[float, np.ndarray]:
@@ -71,7 +74,7 @@ def main() -> None:
         if peer:
             contestants[peer.name] = lambda: scored_by_kenlm(peer.python, options.ngram)
         report_areas({name: run()[1] for name, run in contestants.items()}, np.array(kinds))
-        rates = {name: lambda run=run: run()[0] for name, run in contestants.items()}  # type: ignore[misc]
+        rates = {name: lambda run=run: run()[0] for name, run in contestants.items()}
         compare("filter", f"2×300, {len(lines):,} lines", "words/s", rates, {peer.name} if peer else set(), options)
 
 

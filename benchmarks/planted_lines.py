@@ -37,10 +37,10 @@ def planted(lines: list[bytes], seed: int = 1) -> tuple[list[bytes], list[int]]:
     texts = [text.split() for text in FOREIGN]
     foreign = []
     for number in range(FOREIGN_LINES):
-        words = texts[number % len(texts)]
+        text = texts[number % len(texts)]
         size = draw.randint(8, 25)
-        first = draw.randrange(len(words) - size)
-        foreign.append(" ".join(words[first : first + size]).encode())
+        first = draw.randrange(len(text) - size)
+        foreign.append(" ".join(text[first : first + size]).encode())
     every = [(line, kind) for kind, part in enumerate((lines, shuffled, foreign)) for line in part]
     draw.shuffle(every)
     return [line for line, _ in every], [kind for _, kind in every]

@@ -3,7 +3,7 @@
     python benchmarks/states.py [--data DIR] [--rounds N] [--small] [--json FILE]
 
 The model has the paper's size (2×300) and PTB's vocabulary, and is trained on a few words only, which does not affect
-speed. Microseconds per state, the median over rounds of 200 calls: one state at a time, and 64 states advanced together.
+speed. Microseconds per state, the median over rounds of 200 calls: one state at a time, and 64 advanced together.
 """
 
 import json
@@ -37,6 +37,7 @@ def main() -> None:
         output(NEGLM, "vocab", "train.txt", "--quiet", "--max-vocab", "10000")
         output(*TRAIN)
         model = neglm_cli.load("model.safetensors")
+        assert isinstance(model, neglm_cli.LanguageModel)
         words = [word.decode() for word in text.split()[:BEAM]]
     state = model.start()
     beam = model.advance([state] * BEAM, words)
