@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--tree", type=absolute, metavar="DIR", help="another checkout to compare with")
     parser.add_argument("--cold", action="store_true", help="measure the first start, with empty caches")
     options = parser.parse_args()
-    trees = {"": {}} | ({f" ({options.tree.name})": {"PYTHONPATH": str(options.tree)}} if options.tree else {})
+    trees: dict[str, dict[str, str]] = {"": {}} | (
+        {f" ({options.tree.name})": {"PYTHONPATH": str(options.tree)}} if options.tree else {}
+    )
     with workplace():
         Path("corpus.txt").write_bytes(demo_text()[:KILOBYTE] + LINE)
         Path("line.txt").write_bytes(LINE)

@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 from neglm_cli.cli import manual_model, manual_programs
 from neglm_cli.cli.manual import pages
 from neglm_cli.cli.roff import verbatim
+from neglm_cli.kernels import kernel
 from neglm_cli.lm import reference, scalar
 from neglm_cli.lm.cpu.optimizer import Moments, Update, update_range
 from neglm_cli.lm.optimizers import KINDS, step_rate
@@ -253,7 +254,7 @@ def test_optimizers_match_the_formulas() -> None:
         for step in range(1, 6):
             g = random.normal(0, 3e-8, (1, 8)).astype(np.float32)
             update = Update(kind, step, step_rate(kind, lr, step), np.float32(1))
-            update_range(Moments(p, m, v), g, 0, 1, update)
+            kernel(update_range)(Moments(p, m, v), g, 0, 1, update)
             given |= {"g": g[0].astype(np.float64), "t": step}
             for formula in formulas:
                 exec(formula, given)

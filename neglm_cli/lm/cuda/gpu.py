@@ -7,6 +7,7 @@ The annotations of a kernel's parameters are its signature: a type of this modul
 flattens. Launches name every argument, and structures must be of the declared class.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,7 +160,7 @@ class Gpu:
         self._compiled: dict[tuple[str, int], Any] = {}
         self._launchers: dict[tuple[str, int], Launcher] = {}
         self._cache = None if IS_SIMULATED else self._enable_cache()
-        self.is_first_start = self._cache is None or not any(self._cache.iterdir())  # so that kernels are compiled
+        self.is_first_start = self._cache is None or not os.listdir(self._cache)  # so that kernels are compiled
         self.launches = 0
         self.kernels_run: set[str] = set()
 
