@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--tree", type=absolute, metavar="DIR", help="another checkout to compare with")
     parser.add_argument("--cold", action="store_true", help="measure the first start, with empty caches")
     options = parser.parse_args()
-    trees: dict[str, dict[str, str]] = {"": {}} | (
+    trees: dict[str, dict[str, str]] = {"": {}}
+    if options.tree:
+        trees[f" ({options.tree.name})"] = {"PYTHONPATH": str(options.tree)}
         {f" ({options.tree.name})": {"PYTHONPATH": str(options.tree)}} if options.tree else {}
     )
     with workplace():
