@@ -66,8 +66,6 @@ def main() -> None:
     trees: dict[str, dict[str, str]] = {"": {}}
     if options.tree:
         trees[f" ({options.tree.name})"] = {"PYTHONPATH": str(options.tree)}
-        {f" ({options.tree.name})": {"PYTHONPATH": str(options.tree)}} if options.tree else {}
-    )
     with workplace():
         Path("corpus.txt").write_bytes(demo_text()[:KILOBYTE] + LINE)
         Path("line.txt").write_bytes(LINE)
