@@ -152,7 +152,7 @@ def score(
     independent: equal lines have equal scores. Results come in order, as soon as each line has been read.
 
     Models trained by negative sampling nearly normalize themselves (except those of --loss neg): with --unnormalized
-    the time does not depend on the vocabulary. On one core, a model of PTB (2×300, 10,000 words) scored 41,000 words
+    the time does not depend on the vocabulary. On one core, a model of PTB (2×300, 10,000 words) scored 39,000 words
     per second of CPU time that way, and 12,000 exactly. Log-probabilities of such a model (neglm-b, fully trained) were
     too low by 0.10 nats per word, with a standard deviation of 0.07 from line to line. `neglm eval` shows this for
     other models and texts: log Z, and the unnormalized perplexity.
