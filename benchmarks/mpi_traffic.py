@@ -56,7 +56,7 @@ class Speed(NamedTuple):
 
 SPEEDS = (
     Speed("two cores", 13_000),  # measured: README
-    Speed("a GPU", 200_000),  # expected, not measured: benchmarks/gpu/estimate.md
+    Speed("a GPU", 200_000),  # a guess: none has been measured
 )
 
 

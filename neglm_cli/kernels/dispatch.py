@@ -4,7 +4,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -92,10 +92,11 @@ def compiled_together() -> Iterator[None]:
 
 
 def load_compiled() -> None:
-    """Load all object code of the kernels whose modules are imported."""
+    """Load all object code of kernels whose modules are imported, and those of their arguments."""
     for name, signature, compiled in cache.compiled():
         if name in _all and signature not in _all[name]._loaded:
-            _all[name].load(signature, compiled)
+            with suppress(KeyError):  # a module that is not imported
+                _all[name].load(signature, compiled)
 
 
 def _signature(arguments: tuple[Any, ...]) -> str:

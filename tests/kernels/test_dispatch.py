@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.errors import NeglmError
-from neglm_cli.kernels import compiled_together, inlined, kernel
+from neglm_cli.kernels import cache, compiled_together, inlined, kernel
 
 DTYPES = "?bBhHiIlLfd"
 
@@ -235,3 +235,23 @@ def test_no_place_for_object_code() -> None:
     environment = os.environ | {"NUMBA_CACHE_DIR": "/dev/null/nowhere"}
     output = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True).stdout
     assert json.loads(output) == [4, False]
+
+
+LOADING = """
+import sys
+import neglm_cli.text.tokens
+from neglm_cli.kernels import dispatch
+dispatch.load_compiled()
+print(len(dispatch._all["neglm_cli.text.tokens:first_space"]._entries))
+"""
+
+
+def test_code_for_arguments_of_other_modules_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests compile kernels for structures of their own, which a process that loads everything does not know."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True)
+    (directory,) = tmp_path.iterdir()
+    monkeypatch.setattr(cache, "kernel_directory", lambda: str(directory))
+    cache.write("neglm_cli.text.tokens:first_space", '[["named","tests.unknown","Pair",[["int"]]]]', b"entry\0code")
+    output = subprocess.run([sys.executable, "-c", LOADING], check=True, capture_output=True).stdout
+    assert int(output) == 1

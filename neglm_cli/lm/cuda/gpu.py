@@ -25,7 +25,7 @@ from numba.core import config
 from neglm_cli.errors import NeglmError
 from neglm_cli.kernels import register_with_numba
 from neglm_cli.lm.cuda.cache import kernel_directory
-from neglm_cli.lm.cuda.launcher import Launcher
+from neglm_cli.lm.cuda.launcher import Launcher, make_launcher
 
 register_with_numba()
 
@@ -158,7 +158,7 @@ class Gpu:
         self._stream = cuda.stream()
         self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
-        self._launchers: dict[tuple[str, int], Launcher] = {}
+        self._launchers: dict[tuple[str, int], Launcher | None] = {}
         self._cache = None if IS_SIMULATED else self._enable_cache()
         self.is_first_start = self._cache is None or not os.listdir(self._cache)  # so that kernels are compiled
         self.launches = 0
@@ -271,13 +271,14 @@ class Gpu:
         self.kernels_run.add(kernel.name)
 
     def _run(self, kernel: Kernel, grid: Grid, arguments: list[Any]) -> None:
-        if IS_SIMULATED:
-            self._compile(kernel)[grid.blocks, grid.threads, self._stream, grid.shared](*arguments)
-            return
-        key = (kernel.name, id(kernel.function))
+        compiled, key = self._compile(kernel), (kernel.name, id(kernel.function))
         if key not in self._launchers:
-            self._launchers[key] = Launcher(self._compile(kernel))
-        self._launchers[key].launch(grid.blocks, grid.threads, grid.shared, self._core_stream, arguments)
+            self._launchers[key] = None if IS_SIMULATED else make_launcher(compiled)
+        launcher = self._launchers[key]
+        if launcher is None:
+            compiled[grid.blocks, grid.threads, self._stream, grid.shared](*arguments)
+        else:
+            launcher.launch(grid.blocks, grid.threads, grid.shared, self._core_stream, arguments)
 
     def _compile(self, kernel: Kernel) -> Any:
         key = (kernel.name, id(kernel.function))

@@ -11,12 +11,23 @@ PACKED = "_neglm_packed"  # the attribute of arrays
 SCALARS = {"int64": ctypes.c_int64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
+def make_launcher(dispatcher: Any) -> "Launcher | None":
+    """Make the launcher of a compiled kernel; None if this version of numba-cuda is built in another way."""
+    try:
+        return Launcher(dispatcher)
+    except (AttributeError, ImportError):
+        return None
+
+
 class Launcher:
     """A compiled kernel of Numba's, with a single signature."""
 
     def __init__(self, dispatcher: Any) -> None:
+        import cuda.core  # noqa: F401
+
         (self._overload,) = dispatcher.overloads.values()
         self._kernel = self._overload._codelibrary.get_cufunc().kernel
+        self._convert = self._overload._prepare_args
         self._configurations: dict[Any, Any] = {}
 
     def launch(self, blocks: Any, threads: int, shared: int, stream: Any, arguments: list[Any]) -> None:
@@ -45,7 +56,7 @@ class Launcher:
             known = getattr(value, PACKED, None)
             if known is None:
                 known = []
-                self._overload._prepare_args(kind, value, 0, [], known)
+                self._convert(kind, value, 0, [], known)
                 setattr(value, PACKED, known)
             packed += known
         else:
