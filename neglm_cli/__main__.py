@@ -30,7 +30,7 @@ def run() -> int:
     """Run the command line; returns the exit code. From here on signals are ignored."""
     try:
         watch()
-        gc.set_threshold(1_000_000)  # importing Numba makes many objects that stay; looking through them takes 0.1 s
+        gc.set_threshold(1_000_000)  # imports make many objects that stay, and need not be looked through
         prepare_streams()
         keep_main_thread_awake()
         from neglm_cli.cli import main

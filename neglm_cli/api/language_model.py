@@ -11,6 +11,7 @@ import numpy as np
 from neglm_cli.api.decoding import BATCH_STATES, Decoder, TextState
 from neglm_cli.api.files import WordVectors, decode, encode
 from neglm_cli.api.keywords import Path, paths_of
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.lm import model
 from neglm_cli.lm.devices import scoring_device
 from neglm_cli.lm.generation import Generator, SamplingParams, next_words
@@ -20,7 +21,6 @@ from neglm_cli.runs.resources import find_gpu
 from neglm_cli.store.container import Stored
 from neglm_cli.text.corpus import open_corpus
 from neglm_cli.text.encode import Encoder
-from neglm_cli.text.parallel import usable_cores
 
 if TYPE_CHECKING:
     from neglm_cli.lm.device import Device

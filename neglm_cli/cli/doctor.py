@@ -33,8 +33,8 @@ def doctor(
         bool,
         typer.Option(
             "--compile",
-            help="Only compile all kernels for this CPU, so that no later command has to: for the images of "
-            "containers and clusters.",
+            help="Only compile the kernels of common commands for this CPU, so that none has to wait later: for images "
+            "of containers and clusters.",
             rich_help_panel=RUNTIME,
         ),
     ] = False,

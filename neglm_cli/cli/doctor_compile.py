@@ -1,6 +1,5 @@
-"""`neglm doctor --compile`: compile all kernels before they are needed, by running every command on a few words."""
+"""`neglm doctor --compile`: compile kernels before they are needed, by running commands on a few words."""
 
-import os
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +7,9 @@ from pathlib import Path
 
 from neglm_cli.cli.progress import Progress
 from neglm_cli.errors import NeglmError
-from neglm_cli.kernels.compilers import PYTHON, same_modules
+from neglm_cli.kernels.compilers import PYTHON, same_modules, usable_cores
 
+MAX_COMMANDS = 4  # at a time; each may start compilers of its own
 TEXT = "a few words\nof a text, and a few more words\n" * 20
 PAIRS = "x\ty\t3\nx\tz\t2\ny\tz\t1\n"
 TINY = ("train-lm", "--hidden", "2", "--epochs", "1", "--k", "2", "--device", "cpu", "--no-cache", "-o")
@@ -23,18 +23,24 @@ TRAININGS = (
     ("embed", "--size", "2", "--no-cache"),
     ("embed", "--size", "2", "--no-cache", "--deterministic", "-o", "deterministic"),
     ("embed", "--size", "2", "--no-cache", "--subwords", "3-4", "-o", "subwords"),
+    ("embed", "--size", "2", "--no-cache", "--subwords", "3-4", "--floret", "-o", "floret"),
+    ("embed", "--size", "2", "--no-cache", "--cbow", "-o", "cbow"),
     ("embed", "--size", "2", "--no-cache", "--pairs", "pairs.tsv", "-o", "pairs"),
     ("phrases", "text.txt"),
 )
 USES = (
     ("eval", "--test", "text.txt"),
     ("score", "text.txt"),
+    ("filter", "text.txt", "-o", "kept.txt"),
+    ("next", "a few"),
+    ("analogy", "a", "few", "words"),
+    ("export", "--quantize", "-o", "quantized"),
     ("nearest", "words"),
     ("nearest", "wordy", "--vectors", "subwords"),
     ("export", "-o", "vectors.txt"),
     ("pmi",),
 )
-IMPORTS = (("import", "vectors.txt", "-o", "imported"),)
+IMPORTS = (("import", "vectors.txt", "-o", "imported"), ("nearest", "words", "--vectors", "quantized"))
 STAGES: tuple[tuple[tuple[str, ...], ...], ...] = (VOCABULARY, TRAININGS, USES, IMPORTS)
 
 
@@ -44,11 +50,10 @@ def compile_all() -> None:
     Kernels that several commands of a stage need are compiled several times.
     """
     environment = same_modules() | {"CUDA_VISIBLE_DEVICES": ""}
-    cores = len(os.sched_getaffinity(0))
     with (
         tempfile.TemporaryDirectory(prefix="neglm-compile-") as directory,
         Progress("compiling", sum(map(len, STAGES)), "") as progress,
-        ThreadPoolExecutor(cores) as threads,
+        ThreadPoolExecutor(min(usable_cores(), MAX_COMMANDS)) as threads,
     ):
         (Path(directory) / "text.txt").write_text(TEXT, encoding="ascii")
         (Path(directory) / "pairs.tsv").write_text(PAIRS, encoding="ascii")

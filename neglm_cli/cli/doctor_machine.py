@@ -72,7 +72,7 @@ def _numba() -> Found:
 def _cpu() -> Found:
     import llvmlite.binding as llvm
 
-    from neglm_cli.text.parallel import usable_cores
+    from neglm_cli.kernels.compilers import usable_cores
 
     cores = usable_cores()
     return Found("CPU", OK, f"{_count(cores, 'core')} of {os.cpu_count()}, {llvm.get_host_cpu_name()}")

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from neglm_cli.kernels.dispatch import Kernel, Part, compiled_together
+from neglm_cli.kernels.dispatch import InnerFunction, Kernel, compiled_together
 
 COMPILING = os.environ.get("NEGLM_COMPILING") == "1"
 
@@ -91,5 +91,5 @@ if COMPILING:
     from neglm_cli.kernels.numba_options import inlined, kernel, outlined, summed, unchecked
 else:
     kernel = Kernel
-    inlined = outlined = unchecked = summed = intrinsic = Part
+    inlined = outlined = unchecked = summed = intrinsic = InnerFunction
     register_jitable, overload = _register_jitable_later, _overload_later

@@ -6,9 +6,11 @@ write to is not used: it contains code. Without a directory, every run compiles 
 """
 
 import os
+import re
 import shutil
 import stat
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,6 +24,8 @@ WITHOUT_KERNELS = ("api", "cli", "interop", "runs", "completions", "__pycache__"
 COMPILERS = ("numba", "llvmlite")
 MAX_AGE = 60 * 86_400  # seconds since the last use
 SUFFIX = ".kernel"
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+OURS = re.compile(r"kernels-(gpu-)?\d[\w.]*-[0-9a-f]{12,16}")  # names of directories
 
 
 def cache_home() -> Path:
@@ -53,7 +57,7 @@ def write(kernel: str, signature: str, compiled: bytes) -> None:
         return
     contents = b"\n".join((kernel.encode(), signature.encode(), compiled))
     path = Path(directory) / _file_name(kernel, signature)
-    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         temporary.write_bytes(xxh3_128_digest(contents) + contents)
         temporary.replace(path)
@@ -103,6 +107,8 @@ def private_directory(kind: str, state: str) -> str | None:
             directory.parent.mkdir(mode=0o700, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
             _remove_unused(directory.parent)
+        with suppress(OSError):  # the directory may belong to root
+            os.utime(directory)  # it is in use, see `_remove_unused`
         return str(directory) if _is_trusted(directory) else None
     except (OSError, RuntimeError):  # no home directory, or a full disk
         return None
@@ -120,11 +126,14 @@ def _state() -> str:
 
 
 def state_of(files: Iterable[str], *more: str) -> str:
-    """Return a digest of the state of files, which changes when they are written, and of more text."""
-    from xxhash import xxh3_64_hexdigest
+    """Return a digest of the contents of files, and of more text. (An image may change the times of files.)"""
+    from xxhash import xxh3_64
 
-    states = [f"{path}:{status.st_size}:{status.st_mtime_ns}" for path in sorted(files) if (status := os.stat(path))]
-    return xxh3_64_hexdigest("\n".join((*states, *more)).encode())
+    state = xxh3_64("\n".join(more).encode())
+    for path in sorted(files):
+        with open(path, "rb") as file:
+            state.update(file.read())
+    return state.hexdigest()
 
 
 def sources(directory: str) -> Iterator[str]:
@@ -139,15 +148,19 @@ def sources(directory: str) -> Iterator[str]:
 
 
 def _is_trusted(directory: Path) -> bool:
-    """Return True if no other user can write to a directory."""
-    status, parent = directory.stat(), directory.parent.stat()
-    writable = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-    return status.st_uid == os.geteuid() and not writable and parent.st_uid in (os.geteuid(), 0)
+    """Return True if only this user or root can write to a directory or replace it."""
+    return all(
+        status.st_uid in (os.geteuid(), 0) and not (status.st_mode & OTHERS_WRITE and not sticky)
+        for status, sticky in (
+            (directory.stat(), False),
+            (directory.parent.stat(), bool(directory.parent.stat().st_mode & stat.S_ISVTX)),
+        )
+    )
 
 
 def _remove_unused(home: Path) -> None:
     """Remove the kernels of versions that were not used for a while."""
     for directory in home.glob("kernels-*"):
         with suppress(FileNotFoundError):  # another process may do the same
-            if time.time() - directory.stat().st_atime > MAX_AGE:
+            if OURS.fullmatch(directory.name) and time.time() - directory.stat().st_mtime > MAX_AGE:
                 shutil.rmtree(directory, ignore_errors=True)

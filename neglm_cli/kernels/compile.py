@@ -1,4 +1,4 @@
-"""The process that compiles kernels: reads requests from standard input, and writes object code to standard output.
+"""The process that compiles kernels: reads requests from standard input, and writes object code to a pipe.
 
 Started by `compilers.py` with NEGLM_COMPILING=1, which makes the decorators Numba's. A request is a line of JSON, the
 name of a kernel and its signature. A reply is one byte, E for an error, its length in 8 bytes, and its data: the name
@@ -8,6 +8,7 @@ of the entry point, a zero byte and the object code, or a message.
 import ctypes
 import importlib
 import json
+import os
 import sys
 from typing import Any, BinaryIO
 
@@ -43,7 +44,8 @@ def compiled(name: str, signature: list[Type]) -> bytes:
             library.add_llvm_module(binding.parse_assembly(RESHAPE))
 
     context.create_cpython_wrapper = add  # in place of Numba's, which needs its runtime
-    context.get_executable = lambda *_: [].append  # a builtin of its own: nothing is called here
+    # Numba identifies a compiled function by the builtin that calls it. Nothing is called here: any will do, once.
+    context.get_executable = lambda *_: [].append
     dispatcher.compile(arguments)
     result: Any = dispatcher.overloads[arguments]
     library = result.library
@@ -83,9 +85,12 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             kind, data = b"O", compiled(name, signature)
         except Exception as error:
             kind, data = b"E", f"{type(error).__name__}: {error}".encode()
-        replies.write(kind + len(data).to_bytes(8, "little") + data)
-        replies.flush()
+        try:
+            replies.write(kind + len(data).to_bytes(8, "little") + data)
+            replies.flush()
+        except BrokenPipeError:  # nobody waits for it
+            os._exit(0)
 
 
 if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, os.fdopen(int(sys.argv[1]), "wb"))

@@ -1,4 +1,4 @@
-"""Processes that compile kernels, see `compile.py`: started when the first kernel is missing, ended with this one."""
+"""Processes that compile kernels, see `compile.py`: started when the first kernel is missing, ended soon afterwards."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Timer
 
 from neglm_cli.errors import NeglmError
@@ -26,88 +26,134 @@ def _silently(kernels: int) -> Iterator[Callable[[], None]]:
 announce: Announcement = _silently  # called with the number of kernels; what it yields, after each of them
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def same_modules() -> dict[str, str]:
     """Return an environment in which Python finds the modules that this process finds."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-class _Compiler:
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [*PYTHON, "-m", "neglm_cli.kernels.compile"], env=same_modules() | {"NEGLM_COMPILING": "1"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,  # Ctrl-C is for this process
-        )  # fmt: skip
+def _environment() -> dict[str, str]:
+    """Return the environment of a compiler: variables of Numba's would change the code that it makes."""
+    kept = {name: value for name, value in same_modules().items() if not name.startswith("NUMBA_")}
+    return kept | {"NEGLM_COMPILING": "1", "NUMBA_DISABLE_INTEL_SVML": "1"}  # SVML is found through Numba only
 
-    def close(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
+
+class _Compiler:
+    """A process that compiles. Its replies have a pipe of their own: anything may print to standard output."""
+
+    def __init__(self) -> None:
+        replies, theirs = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*PYTHON, "-m", "neglm_cli.kernels.compile", str(theirs)], env=_environment(), pass_fds=[theirs],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,  # Ctrl-C is for this process
+            )  # fmt: skip
+        finally:
+            os.close(theirs)
+        self._replies = os.fdopen(replies, "rb")
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def compile(self, name: str, signature: str) -> bytes:
         assert self._process.stdin
-        assert self._process.stdout
-        try:
+        with suppress(BrokenPipeError):  # there will be no reply
             self._process.stdin.write(f"[{json.dumps(name)},{signature}]\n".encode())
             self._process.stdin.flush()
-        except BrokenPipeError:
-            raise NeglmError(f"the process that compiles kernels has ended: {sys.executable}") from None
-        kind, size = self._process.stdout.read(1), self._process.stdout.read(8)
-        data = self._process.stdout.read(int.from_bytes(size, "little"))
-        if kind != b"O":
-            raise NeglmError(f"the kernel {name} could not be compiled: {data.decode() or 'its compiler ended'}")
-        return data
+        kind, size = self._replies.read(1), int.from_bytes(self._replies.read(8), "little")
+        data = self._replies.read(size)
+        if kind == b"O" and len(data) == size:
+            return data
+        why = data.decode(errors="replace") if kind == b"E" else "the process that compiles it has ended"
+        raise NeglmError(f"the kernel {name} could not be compiled: {why}")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 class _Compilers:
-    """Idle processes of the current process; a fork has none."""
+    """The compilers of this process."""
 
     def __init__(self) -> None:
         self._idle: list[_Compiler] = []
-        self._owner = os.getpid()
+        self._busy: list[_Compiler] = []
         self._timer: Timer | None = None
 
     @contextmanager
-    def one(self) -> Iterator[_Compiler]:
-        if self._owner != os.getpid():
-            self.__init__()  # type: ignore[misc]
+    def acquire(self) -> Iterator[_Compiler]:
+        compiler = self._take()
+        self._busy.append(compiler)
         try:
-            compiler = self._idle.pop()
-        except IndexError:
-            compiler = _Compiler()
-        yield compiler
-        self._idle.append(compiler)  # unless it failed
+            yield compiler
+        except BaseException:
+            compiler.kill()
+            raise
+        finally:
+            self._busy.remove(compiler)
+        self._idle.append(compiler)
 
-    def close_later(self) -> None:
+    def _take(self) -> _Compiler:
+        with suppress(IndexError):
+            while True:
+                compiler = self._idle.pop()
+                if compiler.alive:
+                    return compiler
+        return _Compiler()
+
+    def kill_busy(self) -> None:
+        for compiler in list(self._busy):
+            compiler.kill()
+
+    def kill_later(self) -> None:
         """End the processes when they have been idle for some time."""
         if self._timer:
             self._timer.cancel()
-        self._timer = Timer(IDLE_SECONDS, self.close)
+        self._timer = Timer(IDLE_SECONDS, self.kill_idle)
         self._timer.daemon = True
         self._timer.start()
 
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+    def kill_idle(self) -> None:
+        with suppress(IndexError):  # another thread may take one
+            while True:
+                self._idle.pop().kill()
 
 
 _compilers = _Compilers()
 
 
+def forget_compilers() -> None:
+    """Leave the compilers to the process that this one was forked from."""
+    global _compilers
+    _compilers = _Compilers()
+
+
+os.register_at_fork(after_in_child=forget_compilers)
+
+
 def compile_kernels(requests: list[tuple[str, str]]) -> list[bytes]:
     """Return object code of kernels, each for a signature in JSON, compiled on all cores."""
-    threads = ThreadPoolExecutor(min(len(requests), len(os.sched_getaffinity(0)), MAX_PROCESSES))
+    threads = ThreadPoolExecutor(min(len(requests), usable_cores(), MAX_PROCESSES))
     compiled = []
     try:
         with announce(len(requests)) as done:
             for code in threads.map(_compile, requests):
                 compiled.append(code)
                 done()
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # after a signal, nobody waits for them
-        _compilers.close_later()
+    except BaseException:  # a signal, perhaps
+        threads.shutdown(wait=False, cancel_futures=True)
+        _compilers.kill_busy()
+        raise
+    threads.shutdown()
+    _compilers.kill_later()
     return compiled
 
 
 def _compile(request: tuple[str, str]) -> bytes:
-    with _compilers.one() as compiler:
+    with _compilers.acquire() as compiler:
         return compiler.compile(*request)

@@ -4,7 +4,7 @@ An entry point is a PyCFunction of METH_FASTCALL. It compares the type of every 
 (NotImplemented, True, type of the first argument, types of its items, ...), then the dtype, dimensions and layout of
 arrays, and returns NotImplemented unless all agree. It runs without the GIL.
 
-Offsets are those of objects in CPython from 3.11 on, with the GIL, and of NumPy's arrays since 1.7, on 64-bit machines.
+Offsets are those of objects in CPython from 3.11 on, and of NumPy's arrays since 1.7, on 64-bit machines.
 """
 
 import sys
@@ -21,9 +21,11 @@ types: Any = numba_types  # whose types lack some attributes
 i1, i8, i32, i64, f64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 pointer = i8.as_pointer()
 
-TYPE, LENGTH, VALUE, ITEMS = 8, 16, 16, 24  # of objects; of tuples; of scalars; of tuples
-DATA, DIMENSIONS, SHAPE, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64  # of arrays
-BYTE_ORDER, NUMBER = 26, 28  # of dtypes
+HEADER = object.__basicsize__  # whose last member is the type
+TYPE, VALUE = HEADER - 8, HEADER  # of objects; of scalars
+LENGTH, ITEMS = HEADER, tuple.__basicsize__  # of tuples
+DATA, DIMENSIONS, SHAPE, STRIDES, DTYPE, FLAGS = (HEADER + offset for offset in (0, 8, 16, 24, 40, 48))  # of arrays
+BYTE_ORDER, NUMBER = HEADER + 10, HEADER + 12  # of dtypes
 OTHER_ORDER = ord(">" if sys.byteorder == "little" else "<")
 C_CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x100, 0x400
 NOT_IMPLEMENTED, TRUE, FIRST_TYPE = range(3)  # items of self
@@ -69,13 +71,13 @@ class _Entry:
     def __init__(self, context: Any, function: Any) -> None:
         self.context = context
         self.types, self.arguments, self.count = function.args
-        self.build_ = ir.IRBuilder(function.append_basic_block("entry"))
+        self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.mismatch = function.append_basic_block("mismatch")
         self.failed = function.append_basic_block("failed")
         self.next_type = FIRST_TYPE
 
     def build(self, callee: Any, descriptor: Any, signature: list[Type]) -> None:
-        build = self.build_
+        build = self.builder
         self.require(build.icmp_signed("==", self.count, ir.Constant(i64, len(signature))))
         arguments = [
             self.unbox(self.load(self.arguments, 8 * i, pointer), kind, native)
@@ -101,22 +103,22 @@ class _Entry:
 
     def load(self, base: Any, offset: int, kind: Any) -> Any:
         """Load a value at an offset in bytes."""
-        address = self.build_.gep(base, [ir.Constant(i64, offset)])
-        return self.build_.load(self.build_.bitcast(address, kind.as_pointer()))
+        address = self.builder.gep(base, [ir.Constant(i64, offset)])
+        return self.builder.load(self.builder.bitcast(address, kind.as_pointer()))
 
     def item(self, tuple_: Any, index: int) -> Any:
         return self.load(tuple_, ITEMS + 8 * index, pointer)
 
     def symbol(self, name: str) -> Any:
         """Return the address of a variable of Python."""
-        module = self.build_.module
+        module = self.builder.module
         return module.globals.get(name) or ir.GlobalVariable(module, i8, name)
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
         """Call a function of Python's C API."""
-        module = self.build_.module
+        module = self.builder.module
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
-        return self.build_.call(module.globals.get(name) or ir.Function(module, kind, name), arguments)
+        return self.builder.call(module.globals.get(name) or ir.Function(module, kind, name), arguments)
 
     def new_reference(self, object_: Any) -> Any:
         self.call("Py_IncRef", ir.VoidType(), object_)
@@ -124,12 +126,12 @@ class _Entry:
 
     def require(self, condition: Any) -> None:
         """Continue if a condition holds; otherwise the arguments are of other types."""
-        further = self.build_.append_basic_block()
-        self.build_.cbranch(condition, further, self.mismatch)
-        self.build_.position_at_end(further)
+        further = self.builder.append_basic_block()
+        self.builder.cbranch(condition, further, self.mismatch)
+        self.builder.position_at_end(further)
 
     def require_equal(self, value: Any, expected: int) -> None:
-        self.require(self.build_.icmp_signed("==", value, ir.Constant(value.type, expected)))
+        self.require(self.builder.icmp_signed("==", value, ir.Constant(value.type, expected)))
 
     # --- arguments --------------------------------------------------------------------------------------
 
@@ -137,11 +139,11 @@ class _Entry:
         """Return the native value of an object."""
         expected = self.item(self.types, self.next_type)
         self.next_type += 1
-        self.require(self.build_.icmp_unsigned("==", self.load(object_, TYPE, pointer), expected))
+        self.require(self.builder.icmp_unsigned("==", self.load(object_, TYPE, pointer), expected))
         return getattr(self, f"unbox_{kind[0]}")(object_, kind, native)
 
     def unbox_int(self, object_: Any, kind: Type, native: Any) -> Any:
-        build = self.build_
+        build = self.builder
         value = self.call("PyLong_AsLongLong", i64, object_)
         with build.if_then(build.icmp_signed("==", value, ir.Constant(i64, -1)), likely=False):
             error = self.call("PyErr_Occurred", pointer)
@@ -154,17 +156,17 @@ class _Entry:
         return self.load(object_, VALUE, f64)
 
     def unbox_bool(self, object_: Any, kind: Type, native: Any) -> Any:
-        return self.build_.icmp_unsigned("==", object_, self.item(self.types, TRUE))
+        return self.builder.icmp_unsigned("==", object_, self.item(self.types, TRUE))
 
     def unbox_none(self, object_: Any, kind: Type, native: Any) -> Any:
         return self.context.get_dummy_value()
 
     def unbox_scalar(self, object_: Any, kind: Type, native: Any) -> Any:
         stored = self.load(object_, VALUE, self.context.get_data_type(native))
-        return self.context.data_model_manager[native].from_data(self.build_, stored)
+        return self.context.data_model_manager[native].from_data(self.builder, stored)
 
     def unbox_array(self, object_: Any, kind: Type, native: Any) -> Any:
-        build = self.build_
+        build = self.builder
         _, dtype, dimensions, layout, writable = kind
         self.require_equal(self.load(object_, DIMENSIONS, i32), dimensions)
         self.require_dtype(self.load(object_, DTYPE, pointer), np.dtype(dtype))
@@ -184,12 +186,12 @@ class _Entry:
     def require_dtype(self, object_: Any, dtype: np.dtype[Any]) -> None:
         self.require_equal(self.load(object_, NUMBER, i32), dtype.num)
         order = self.load(object_, BYTE_ORDER, i8)
-        self.require(self.build_.icmp_signed("!=", order, ir.Constant(i8, OTHER_ORDER)))
+        self.require(self.builder.icmp_signed("!=", order, ir.Constant(i8, OTHER_ORDER)))
 
     def unbox_tuple(self, object_: Any, kind: Type, native: Any) -> Any:
         self.require_equal(self.load(object_, LENGTH, i64), len(items(kind)))
         values = [self.unbox(self.item(object_, i), each, native.types[i]) for i, each in enumerate(items(kind))]
-        return self.context.make_tuple(self.build_, native, values)
+        return self.context.make_tuple(self.builder, native, values)
 
     unbox_named = unbox_tuple
 
@@ -197,7 +199,7 @@ class _Entry:
 
     def box(self, value: Any, native: Any) -> Any:
         """Return a new reference to an object with a native value."""
-        build = self.build_
+        build = self.builder
         if native == types.none:
             return self.new_reference(self.symbol("_Py_NoneStruct"))
         if native == types.boolean:

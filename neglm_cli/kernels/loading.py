@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from llvmlite import binding
@@ -39,8 +38,8 @@ def load(compiled: bytes, types: list[type]) -> Callable[..., Any]:
     return make(ctypes.addressof(definition), (NotImplemented, True, *types), None)
 
 
-@cache
 def _target_machine() -> Any:
+    """Return a description of this machine's CPU, which the engine that takes it will own."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(jit=True)

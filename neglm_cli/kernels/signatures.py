@@ -34,14 +34,21 @@ def _type_of(value: Any) -> Type:
         layout = "C" if value.flags.c_contiguous else "A"
         if not (value.dtype.isnative and value.flags.aligned):
             raise TypeError(f"kernels take aligned arrays in the byte order of the machine, not {value.dtype.str}")
+        _check_dtype(value.dtype)
         return ["array", value.dtype.char, value.ndim, layout, bool(value.flags.writeable)]
     if isinstance(value, np.generic):
+        _check_dtype(value.dtype)
         return ["scalar", value.dtype.char]
     if kind is tuple:
         return ["tuple", signature(value)]
     if isinstance(value, tuple):
         return ["named", kind.__module__, kind.__qualname__, signature(value)]
     raise TypeError(f"kernels take arrays, scalars and tuples, not {kind.__name__}")
+
+
+def _check_dtype(dtype: "np.dtype[Any]") -> None:
+    if dtype.kind not in "biufc":
+        raise TypeError(f"kernels take numbers, not {dtype.str}")
 
 
 def items(kind: Type) -> list[Type]:

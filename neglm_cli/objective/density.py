@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.objective.joint import Joint
 from neglm_cli.objective.theorem import Progress, Scores, no_progress
-from neglm_cli.text.parallel import ordered_map, usable_cores
+from neglm_cli.text.parallel import ordered_map
 
 BLOCK = 1 << 16  # pairs at a time
 GROUPS = 32  # of words, for the error of the correlation

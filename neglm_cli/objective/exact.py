@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.objective.cells import score_gradients
 from neglm_cli.objective.joint import Joint
 from neglm_cli.objective.svd import DENSE_CELLS, pmi_svd
 from neglm_cli.objective.theorem import Scores, exact
 from neglm_cli.text.pairs import Pairs
-from neglm_cli.text.parallel import ordered_map, usable_cores
+from neglm_cli.text.parallel import ordered_map
 
 MAX_CELLS = 25_000_000
 BLOCK_CELLS = 1 << 18

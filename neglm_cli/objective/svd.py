@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.objective.cells import multiply_rows
 from neglm_cli.objective.joint import Joint
 from neglm_cli.objective.theorem import Progress, Scores, no_progress
-from neglm_cli.text.parallel import ordered_map, usable_cores
+from neglm_cli.text.parallel import ordered_map
 
 DENSE_CELLS = 1 << 20  # up to this size LAPACK decomposes the dense matrix
 BLOCKS = 64  # of rows, divided among threads

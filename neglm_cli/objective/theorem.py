@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.objective.cells import Largest, all_cells, empty_cells, no_cells, observed_cells
 from neglm_cli.objective.joint import Joint
-from neglm_cli.text.parallel import ordered_map, usable_cores
+from neglm_cli.text.parallel import ordered_map
 
 BLOCK_CELLS = 1 << 20  # scores computed at a time
 BLOCK_SAMPLES = 1 << 16

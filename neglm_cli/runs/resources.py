@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def thread_count(threads: int | None) -> int:
     """Return the number of threads, by default one for each core that this rank has."""
-    from neglm_cli.text.parallel import usable_cores
+    from neglm_cli.kernels.compilers import usable_cores
 
     return threads or max(1, usable_cores() // ranks().sharing_cores)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.errors import NeglmError, count_of, shown
+from neglm_cli.kernels.compilers import usable_cores
 from neglm_cli.lm.job import Job, Texts, check_batch, check_known, new_device
 from neglm_cli.lm.model import CHECKPOINT, LanguageModel
 from neglm_cli.objective.losses import initial_log_z
@@ -30,7 +31,6 @@ from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import PRESETS, RATES, Settings
 from neglm_cli.text.corpus import Corpus, open_corpus
 from neglm_cli.text.encoded import EncodedCorpus, default_cache, open_encoded
-from neglm_cli.text.parallel import usable_cores
 from neglm_cli.text.provenance import reopen
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.vectors import Vectors

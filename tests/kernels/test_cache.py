@@ -54,10 +54,35 @@ def test_a_directory_that_others_can_write_to_is_not_used(home: Path, mode: int)
 
 
 def test_a_directory_of_another_user_is_not_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh_directory()
-    user = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    directory = fresh_directory()
+    assert directory
+    if os.geteuid():
+        user = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    else:  # directories of root are trusted
+        os.chown(directory, 12345, -1)
     assert fresh_directory() is None
+
+
+@pytest.mark.parametrize(("mode", "trusted"), [(0o755, True), (0o1777, True), (0o777, False), (0o775, False)])
+def test_others_cannot_replace_the_directory(home: Path, mode: int, trusted: bool) -> None:
+    directory = fresh_directory()
+    assert directory
+    directory.parent.chmod(mode)
+    assert (fresh_directory() is not None) == trusted
+
+
+def test_only_old_directories_of_kernels_are_removed(home: Path) -> None:
+    names = ("kernels-0.1.0-0123456789ab", "kernels-gpu-0.2.0-0123456789abcdef", "kernels-of-truth", "kernels-1")
+    for name in names:
+        (home / "neglm" / name).mkdir(parents=True)
+        os.utime(home / "neglm" / name, (0, 0))
+    (home / "neglm" / "kernels-0.3.0-0123456789abcdef").mkdir()
+    home.joinpath("neglm").chmod(0o700)
+    directory = fresh_directory()
+    assert directory
+    found = {path.name for path in directory.parent.iterdir()} - {directory.name}
+    assert found == {"kernels-of-truth", "kernels-1", "kernels-0.3.0-0123456789abcdef"}
 
 
 def test_a_home_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:

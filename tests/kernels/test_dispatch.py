@@ -86,7 +86,12 @@ def test_python_values(value: Any) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_numpy_scalars(dtype: str) -> None:
-    for value in (np.dtype(dtype).type(1), np.dtype(dtype).type(0)):
+    values: list[Any] = [0, 1]
+    if dtype in "bBhHiIlL":
+        values += [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    elif dtype != "?":
+        values += [-2.5, np.finfo(dtype).max]
+    for value in np.array(values, dtype):
         assert echo(value) == value
 
 
@@ -140,10 +145,19 @@ def test_views_that_numpy_subclasses_make(tmp_path: Path) -> None:
     assert total(np.asarray(np.memmap(tmp_path / "file", np.float64))) == 10
 
 
-@pytest.mark.parametrize("value", ["text", [1], {}, object(), np.array(["a"]), 1j])
+@pytest.mark.parametrize("value", ["text", [1], {}, object(), np.array(["a"]), 1j, np.str_("a"), np.datetime64(1, "s")])
 def test_other_types_are_refused(value: Any) -> None:
     with pytest.raises((TypeError, NeglmError)):
         echo(value)
+
+
+class Float(np.float64):
+    pass
+
+
+def test_subclasses_are_refused() -> None:
+    with pytest.raises(TypeError, match="subclasses"):
+        echo(Float(1.5))
 
 
 def test_wrong_number_of_arguments() -> None:
@@ -195,6 +209,13 @@ def test_threads_load_a_kernel_at_once() -> None:
         assert list(threads.map(lambda n: fresh(np.arange(n, dtype=np.float32)), [100] * 50)) == [4950] * 50
 
 
+def test_other_threads_run_while_kernels_are_collected() -> None:
+    array = np.ones(3)
+    with ThreadPoolExecutor(1) as thread, compiled_together():
+        assert total(array) == 0
+        assert thread.submit(total, array).result() == 3
+
+
 def test_kernels_compiled_together_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.ones((3, 5), np.int16)
     with compiled_together():
@@ -242,7 +263,7 @@ import sys
 import neglm_cli.text.tokens
 from neglm_cli.kernels import dispatch
 dispatch.load_compiled()
-print(len(dispatch._all["neglm_cli.text.tokens:first_space"]._entries))
+print(len(dispatch._all["neglm_cli.text.tokens:first_space"]._calls))
 """
 
 
@@ -255,3 +276,15 @@ def test_code_for_arguments_of_other_modules_is_left_alone(tmp_path: Path, monke
     cache.write("neglm_cli.text.tokens:first_space", '[["named","tests.unknown","Pair",[["int"]]]]', b"entry\0code")
     output = subprocess.run([sys.executable, "-c", LOADING], check=True, capture_output=True).stdout
     assert int(output) == 1
+
+
+def test_an_edited_kernel_of_a_test_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    for added in (1, 100):
+        (tmp_path / "edited.py").write_text(
+            f"from neglm_cli.kernels import kernel\n@kernel\ndef add(x):\n    return x + {added}\n"
+        )
+        command = [sys.executable, "-B", "-c", "import edited; print(edited.add(1))"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+        output = subprocess.run(command, check=True, capture_output=True, env=environment, cwd=tmp_path).stdout
+        assert int(output) == 1 + added

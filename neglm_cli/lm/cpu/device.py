@@ -15,7 +15,7 @@ from neglm_cli.lm.cpu.sampled import OutputLayer
 from neglm_cli.lm.cpu.scorer import CpuScorer, combine_log_z
 from neglm_cli.lm.cpu.step import score
 from neglm_cli.lm.cpu.tensors import load_tensors, pack_parameters, to_tensors
-from neglm_cli.lm.cpu.threads import Team
+from neglm_cli.lm.cpu.threads import CallingThread, Team
 from neglm_cli.lm.cpu.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, StepResult, Tensors, gather_rows, rows_of_tables
 from neglm_cli.lm.optimizers import KINDS
@@ -195,6 +195,7 @@ def _run_tiny_model(settings: Settings, training: bool) -> None:
     device = CpuDevice(zero_parameters(Shape(3, 1, 1, 1)), tiny, np.ones(3), 0)
     words = np.zeros((1, 1), np.int32)
     (worker,) = device.team.workers
+    device.team = CallingThread([worker])  # whose kernels `compiled_together` collects
     if training:
         device.prepare_training()
         minibatch = Minibatch(words, words, np.ones((1, 1), np.uint64), 0, 0, 1, 0.0)

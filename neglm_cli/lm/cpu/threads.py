@@ -59,6 +59,16 @@ class Team:
             thread.shutdown()
 
 
+class CallingThread(Team):
+    """A team of one worker, which works in the thread that calls it."""
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
+        (worker,) = self.workers
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments, worker))
+        return [done]
+
+
 @outlined
 def rows_of(total, worker):
     """Return the first and end rows of the thread's share of `total` rows."""
