@@ -32,7 +32,7 @@ USES = (
     ("eval", "--test", "text.txt"),
     ("score", "text.txt"),
     ("filter", "text.txt", "-o", "kept.txt"),
-    ("next", "a few"),
+    ("generate", "--max-words", "3"),
     ("analogy", "a", "few", "words"),
     ("export", "--quantize", "-o", "quantized"),
     ("nearest", "words"),

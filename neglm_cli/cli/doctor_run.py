@@ -93,7 +93,11 @@ def _check_gpu(examined: Examined, gpu: "Gpu", threads: int) -> bool:
     """Run the checks. Return False if the GPU is too slow for those of real sizes."""
     from neglm_cli.lm.cuda.checks import SMALL_SIZES, all_checks, sizes_for
 
-    sizes = sizes_for(gpu, threads)
+    try:
+        sizes = sizes_for(gpu, threads)
+    except Exception as error:
+        examined.checks.append((GPU, Check("the first product", failure=described(error))))
+        sizes = SMALL_SIZES
     fast = sizes.words != SMALL_SIZES.words
     console.note(f"checking the GPU{FAST_NOTE if fast else SLOW_NOTE} …")
     for check in all_checks(gpu, sizes, console.note):

@@ -16,6 +16,7 @@ from neglm_cli.cli.doctor_machine import BROKEN, MISSING, OK, Found, home_as_til
 from neglm_cli.cli.main import run
 from neglm_cli.kernels.cache import kernel_directory
 from neglm_cli.lm.checks import Check, Task
+from neglm_cli.lm.cuda.checks import Sizes
 from neglm_cli.lm.devices import UnusableGpuError, open_gpu
 from tests.conftest import Neglm, one_sentence
 
@@ -142,12 +143,13 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
         yield Check("products", {"product": 1e-7})
         yield Check("steps", {"product": 1e-3})
 
-    def gpu_rates(gpu: Gpu, task: Task, note: Callable[[str], None]) -> dict[str, Any]:
+    def gpu_rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Any) -> dict[str, Any]:
         assert (task.words, task.settings.hidden) == (10_000, 300)
         return GPU_RATE
 
     monkeypatch.setattr(doctor, "find_gpu", lambda device: Gpu())
     monkeypatch.setattr(doctor_run, "examinable", lambda gpu: gpu)
+    monkeypatch.setattr("neglm_cli.lm.cuda.checks.sizes_for", lambda gpu, threads: Sizes())
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", gpu_checks)
     monkeypatch.setattr("neglm_cli.lm.cuda.rates.rates", gpu_rates)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.describe_plans", lambda *_: "one after the other")
@@ -170,12 +172,13 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
 
 
 def test_a_gpu_that_cannot_be_measured(here: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report is still printed."""
+    """The report is still printed, also if the first product fails."""
     monkeypatch.setattr(doctor, "find_gpu", lambda device: Gpu())
     monkeypatch.setattr(doctor_run, "examinable", lambda gpu: gpu)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", lambda *_: iter([Check("products")]))
     monkeypatch.setattr(doctor_run, "cpu_rates", lambda task: RATE)
     report = here(code=1)
+    assert "  broken   the first product: AttributeError: 'Gpu' object has no attribute " in report
     assert "  ok       products\n" in report
     assert "  broken   speed: AttributeError: 'Gpu' object has no attribute " in report
 

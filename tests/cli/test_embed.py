@@ -66,7 +66,7 @@ def test_the_two_lines(neglm: Neglm, corpus: Path) -> None:
     assert vectors.arguments == {
         "size": 10, "window": 5, "k": 5, "sample": 1e-3, "noise_alpha": 0.75, "min_count": 5, "epochs": 5, "lr": 0.025,
         "objective": "pmi", "full_batch": False, "seed": 1, "threads": len(os.sched_getaffinity(0)),
-        "deterministic": False, "pairs": False,
+        "deterministic": False, "pairs": False, "cbow": False, "floret": False,
     }  # fmt: skip
     assert vectors.progress["done"] == vectors.progress["total"] == 5 * (5000 + corpus.read_bytes().count(b"\n"))
     assert vectors.files[0]["path"] == "corpus.txt"

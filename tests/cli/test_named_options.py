@@ -12,7 +12,13 @@ from tests.conftest import Neglm, one_sentence
 
 PACKAGE = Path(__file__).parent.parent.parent / "neglm_cli"
 OPTION = r"(?<![\w-])--[a-z][\w-]*"
-OTHERS = {"--mpi": "of srun", "--help": "Click adds it", "--write": "of a program in neglm-format(5)"}
+OTHERS = {
+    "--mpi": "of srun",
+    "--mode": "of spaCy",
+    "--query-gpu": "of nvidia-smi",
+    "--help": "Click adds it",
+    "--write": "of a program in neglm-format(5)",
+}
 
 
 def options() -> set[str]:

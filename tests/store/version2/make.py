@@ -3,7 +3,8 @@
     PYTHONPATH=TREE python -m tests.store.version2.make DIRECTORY
 
 TREE is a checkout of commit 548fbfb, or of another one with that version. DIRECTORY gets a text, a file of each kind,
-and in expected.json the scores of the text by each model. Files of a released version are never made again: later
+and in expected.json the scores of the text by each model. quantized.safetensors, a kind that came later, is made of
+vectors.safetensors by `neglm export --quantize`. Files of a released version are never made again: later
 versions must read these.
 """
 
