@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from side_by_side import NEGLM, absolute, demo_text, option_parser, workplace
@@ -80,7 +81,9 @@ def main() -> None:
             for name, command in COMMANDS.items()
             for tree, environment in trees.items()
         }
-        contestants |= {f"import {name}": ([sys.executable, "-c", f"import {name}"], {}) for name in IMPORTS}
+        contestants |= {
+            f"import {name}": ([sys.executable, "-c", f"import {name}"], {}) for name in IMPORTS if find_spec(name)
+        }
         measure(contestants, 1 if options.small else options.rounds)
 
 
