@@ -21,11 +21,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from neglm_cli.kernels.dispatch import InnerFunction, Kernel, compiled_together
+from neglm_cli.kernels.dispatch import Decorator, InnerFunction, Kernel, compiled_together
 
 COMPILING = os.environ.get("NEGLM_COMPILING") == "1"
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _deferred: list[Callable[[Any], Any]] = []  # registrations with numba.extending, until Numba is imported
 

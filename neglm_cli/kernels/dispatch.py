@@ -12,6 +12,8 @@ import numpy as np
 
 from neglm_cli.kernels import cache
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 _lock = threading.RLock()
 _all: dict[str, "Kernel"] = {}
 _local = threading.local()  # collected: kernels and signatures of the block of `compiled_together` in this thread

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from numba.core import types
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+from neglm_cli.kernels.dispatch import Decorator
 
 njit: Any = numba.njit  # whose types lack some options
 INNER = {"nogil": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}

@@ -3,8 +3,8 @@
     x_w = (u_w + Σ_g z_g) / (1 + n_w)         over the n_w n-grams g of w
     u_w += d,  z_g += d                       for an update x_w += d, as in fastText
 
-Each row gets the whole update, not its share of it, so that x_w itself moves by d. In a table of floret, words have no
-rows u_w of their own.
+Each row gets the whole update, not its share of it, so that x_w itself changes by d. In a table of floret, words
+have no rows u_w of their own.
 
 Reading and writing some twenty rows for every pair would take nearly all of the time. So vectors are composed once for
 every distinct word of a batch of windows. The kernels of `training` then update them like the rows of any table, and in

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from neglm_cli.settings.embed import Settings
-from neglm_cli.sgns.job import Job, text_job
+from neglm_cli.sgns.job import Job, resume, text_job
 from neglm_cli.sgns.textsource import words_with_vectors
 from neglm_cli.text.corpus import open_corpus
+from neglm_cli.vectors.vectors import Vectors
 from tests.text.making import vocabulary_of
 
 SMALL: dict[str, Any] = {"size": 20, "min_count": 1, "sample": 0.01, "epochs": 2}
@@ -34,3 +35,18 @@ def job_of(text: bytes, directory: Path, **settings: Any) -> Job:
     vocabulary = vocabulary_of(text, directory=directory)
     words = words_with_vectors(vocabulary, chosen.min_count)
     return text_job(words, open_corpus([str(directory / "0")]), vocabulary.files, chosen, None, lambda sentence: None)
+
+
+def resumed_job(directory: Path, **settings: Any) -> Job:
+    """Return a job that continues one that was interrupted after seven segments."""
+    job = job_of(some_text(), directory, **settings)
+    trainer = job.trainer()
+    running = trainer.run()
+    for _ in range(7):
+        next(running)
+    running.close()
+    job.done = trainer.done
+    job.save(str(directory / "partial"))
+    other = job_of(some_text(), directory, **settings)
+    resume(other, Vectors.load(str(directory / "partial")), "partial")
+    return other

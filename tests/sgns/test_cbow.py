@@ -8,13 +8,12 @@ import pytest
 
 from neglm_cli.sgns import textsource
 from neglm_cli.sgns.cbow import mean_inputs, mean_windows
-from neglm_cli.sgns.job import Job, resume
+from neglm_cli.sgns.job import Job
 from neglm_cli.sgns.subwords import allocate_composed, train_subwords
 from neglm_cli.sgns.tables import Tables
 from neglm_cli.sgns.training import Noise, allocate_scratch, allocate_tiles
-from neglm_cli.vectors.vectors import Vectors
 from tests.sgns import reference
-from tests.sgns.making import job_of, some_text
+from tests.sgns.making import job_of, resumed_job, some_text
 from tests.sgns.test_training import WORDS, noise_for, some_offsets, some_windows
 
 K, RATE, BATCH = 5, 0.02, 3
@@ -66,17 +65,7 @@ def trained(job: Job) -> list[np.ndarray]:
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, settings: dict[str, Any]) -> None:
     settings |= {"cbow": True}
     whole = trained(job_of(some_text(), tmp_path, **settings))
-    job = job_of(some_text(), tmp_path, **settings)
-    trainer = job.trainer()
-    running = trainer.run()
-    for _ in range(7):
-        next(running)
-    running.close()
-    job.done = trainer.done
-    job.save(str(tmp_path / "partial"))
-    other = job_of(some_text(), tmp_path, **settings)
-    resume(other, Vectors.load(str(tmp_path / "partial")), "partial")
-    for mine, expected in zip(trained(other), whole, strict=True):
+    for mine, expected in zip(trained(resumed_job(tmp_path, **settings)), whole, strict=True):
         np.testing.assert_array_equal(mine, expected)
 
 

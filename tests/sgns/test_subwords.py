@@ -10,7 +10,7 @@ import pytest
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns import textsource
 from neglm_cli.sgns.averaging import Averaging
-from neglm_cli.sgns.job import Job, resume
+from neglm_cli.sgns.job import Job
 from neglm_cli.sgns.source import Windows
 from neglm_cli.sgns.subwords import (
     MOST_WINDOWS,
@@ -27,7 +27,7 @@ from neglm_cli.vectors.composition import SubwordInputs
 from neglm_cli.vectors.ngrams import NGrams, ngram_buckets
 from neglm_cli.vectors.vectors import Vectors
 from tests.sgns import reference
-from tests.sgns.making import job_of, some_text
+from tests.sgns.making import job_of, resumed_job, some_text
 from tests.sgns.test_training import WORDS, noise_for, some_offsets, some_windows
 
 BUCKETS, K, RATE, BATCH = 97, 5, 0.02, 5
@@ -184,17 +184,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 ) -> None:
     settings = settings | subwords
     whole = trained(job_of(some_text(), tmp_path, **settings))
-    job = job_of(some_text(), tmp_path, **settings)
-    trainer = job.trainer()
-    running = trainer.run()
-    for _ in range(7):
-        next(running)
-    running.close()
-    job.done = trainer.done
-    job.save(str(tmp_path / "partial"))
-    other = job_of(some_text(), tmp_path, **settings)
-    resume(other, Vectors.load(str(tmp_path / "partial")), "partial")
-    for mine, expected in zip(trained(other), whole, strict=True):
+    for mine, expected in zip(trained(resumed_job(tmp_path, **settings)), whole, strict=True):
         np.testing.assert_array_equal(mine, expected)
 
 

@@ -391,7 +391,7 @@ static int gpus(void) {
   const char *count = getenv("SOFTWARE_GPUS");
   return is("no GPUs") ? 0 : count ? atoi(count) : 1;
 }
-static uint64_t processors(void) {
+static uint64_t multiprocessors(void) {
   const char *count = getenv("SOFTWARE_GPU_PROCESSORS");
   return count ? atoi(count) : 4;
 }
@@ -406,7 +406,7 @@ static int cuDeviceGetAttribute(int *value, int attribute, int device) {
   case SHARED_PER_BLOCK: *value = SHARED_BYTES; break;
   case SHARED_OPTIN: *value = OPTIN_BYTES; break;
   case WARP_SIZE: *value = 32; break;
-  case PROCESSORS: *value = processors(); break;
+  case PROCESSORS: *value = multiprocessors(); break;
   case THREADS_PER_PROCESSOR: *value = 2 * MOST_THREADS; break;
   case MAJOR: *value = is("old GPU") ? 6 : 8; break;
   case MINOR: *value = 0; break;
@@ -563,7 +563,7 @@ static int launch(struct module *module, const uint32_t *grid, const uint32_t *b
     return OK;
   if (shared + module->kernel->static_bytes > SHARED_BYTES)
     return TOO_MANY_RESOURCES;
-  if (cooperative && blocks > processors() * BLOCKS_PER_PROCESSOR)
+  if (cooperative && blocks > multiprocessors() * BLOCKS_PER_PROCESSOR)
     return TOO_LARGE_GRID;
   struct launch *made = calloc(1, sizeof *made);
   made->module = module, made->shared = shared, made->cooperative = cooperative;
