@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -288,11 +289,16 @@ def test_pytorch_optimizers_agree_as_documented(has_pytorch: bool) -> None:
     subprocess.run([PYTORCH, "-c", program], check=True)
 
 
-def test_learning_rate() -> None:
-    settings = Settings(lr=0.7, decay=1.3, decay_from=4)
-    given = {"lr": 0.7, "decay": 1.3, "decay_from": 4}
-    for epoch in range(1, 9):
-        assert settings.rate(epoch - 1) == pytest.approx(eval(manual_model.LEARNING_RATE, given | {"epoch": epoch}))
+@pytest.mark.parametrize("schedule", manual_model.LEARNING_RATES)
+def test_learning_rate(schedule: str) -> None:
+    settings = Settings(lr=0.7, schedule=schedule, decay=1.3, decay_from=4, epochs=9)
+    given = {"lr": 0.7, "decay": 1.3, "decay_from": 4, "epochs": 9, "cos": math.cos, "pi": math.pi, "minibatches": 5}
+    perplexities = [9, 8, 8, 7, 7.5, 6, 5, 6, 4]
+    worse = [0, 0, 0, 1, 1, 2, 2, 2, 3]  # before each epoch
+    for epoch, minibatch in product(range(1, 10), range(5)):
+        rate = settings.rate(epoch - 1, minibatch / 5, perplexities[: epoch - 1])
+        values = given | {"epoch": epoch, "minibatch": minibatch, "worse": worse[epoch - 1]}
+        assert rate == pytest.approx(eval(manual_model.LEARNING_RATES[schedule], values))
 
 
 def test_the_reported_norm_is_before_clipping() -> None:

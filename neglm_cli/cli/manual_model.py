@@ -44,7 +44,11 @@ OPTIMIZERS = {
         "p -= lr_t * m / (sqrt(v) + 1e-8)",
     ),
 }
-LEARNING_RATE = "lr * decay ** -max(0, epoch - decay_from)"
+LEARNING_RATES = {
+    "step": "lr * decay ** -max(0, epoch - decay_from)",
+    "plateau": "lr * decay ** -worse",
+    "cosine": "lr * (1 + cos(pi * (epoch - 1 + minibatch / minibatches) / epochs)) / 2",
+}
 
 
 def model_sections() -> list[str]:
@@ -132,10 +136,14 @@ def _training() -> list[str]:
             "one of an epoch to the first one of the next; reset_at_eos applies as at test time.",
             "The gradient g is that of the loss summed over the words of a minibatch and divided by B. "
             "`gradient_norm` in --log is the norm of g over all parameters, before clipping; where it is above clip, "
-            "g is multiplied by clip / `gradient_norm`. The learning rate lr of an epoch, counted from 1, follows "
-            "from the options lr, decay and decay_from:",
+            "g is multiplied by clip / `gradient_norm`. The learning rate follows from the option schedule:",
         ),
-        *verbatim(LEARNING_RATE),
+        *verbatim(*(f"{name:9}{formula}" for name, formula in LEARNING_RATES.items())),
+        *paragraph(
+            "epoch counts from 1, minibatch, of the minibatches of an epoch, from 0. worse is the number of earlier "
+            "epochs with a validation perplexity (`valid_perplexities` of `progress`) no lower than the lowest "
+            "before them. Files without schedule have step."
+        ),
         *paragraph(
             "The optimizer updates parameters p as follows. m is in the tensors `exp_avg.*`, v in `exp_avg_sq.*`, or "
             "`sum.*` for Adagrad. Both start at 0; t counts minibatches from 1, through all epochs (`step` of "

@@ -37,6 +37,7 @@ class EpochEnd:
     epoch: int  # from 1 on
     loss: float  # nats per word
     words: int  # over which the loss is the mean
+    rate: float  # the learning rate at its end
     perplexity: float | None
     best: bool
 
@@ -77,7 +78,12 @@ class Trainer:
     @property
     def rate(self) -> float:
         """The current learning rate."""
-        return self._settings.rate(self.progress.epoch)
+        return self._rate(self.progress.minibatch)
+
+    def _rate(self, minibatch: int) -> float:
+        """Return the learning rate of a minibatch of the current epoch."""
+        progress = self.progress
+        return self._settings.rate(progress.epoch, minibatch / len(self._batches), progress.valid_perplexities)
 
     def run(self) -> Generator[StepResult | EpochEnd, None, None]:
         """Train to the end, or until `stopping` is set on any rank; yields the result of each step and epoch.
@@ -110,7 +116,7 @@ class Trainer:
             positions = (rows + number * settings.bptt + 1 + np.arange(steps)).astype(np.uint64)
             number, step = number + 1, step + 1
             minibatch = Minibatch(
-                batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, self.rate
+                batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, self._rate(number - 1)
             )  # fmt: skip
             self._pending.append(self._device.train(minibatch))
             if snapshots := self._snapshots(step):
@@ -165,8 +171,8 @@ class Trainer:
         )
 
     def _end_epoch(self) -> EpochEnd:
-        progress = self.progress
-        self._device.flush_lazy_updates(progress.step, self.rate)
+        progress, rate = self.progress, self._rate(len(self._batches) - 1)
+        self._device.flush_lazy_updates(progress.step, rate)
         perplexity = None
         if self._validate is not None:
             with self.averaged():
@@ -180,7 +186,7 @@ class Trainer:
         if perplexity is not None:
             progress.valid_perplexities.append(perplexity)
         progress.epoch, progress.minibatch, progress.loss_sum, progress.loss_words = progress.epoch + 1, 0, 0.0, 0
-        return EpochEnd(progress.epoch, loss, words, perplexity, best)
+        return EpochEnd(progress.epoch, loss, words, rate, perplexity, best)
 
     def _snapshots(self, step: int) -> int:
         """Return the number of snapshots in the average of the parameters if `step` adds one, else 0."""

@@ -91,8 +91,21 @@ def _check_settings(request: Request) -> None:
             raise UsageError("--init-output is for an output table of its own: with --tie, --init-range counts.")
     if "adam" in given and chosen.get("optimizer", Settings.optimizer) != "adam":
         raise UsageError("--adam is for --optimizer adam.")
+    _check_schedule(chosen, request)
     if "patience" in given and not request.valid:
         raise UsageError("--patience needs a text to validate on: give one with --valid.")
+
+
+def _check_schedule(chosen: dict[str, Any], request: Request) -> None:
+    schedule = chosen.get("schedule", Settings.schedule)
+    if schedule == "plateau" and not request.valid:
+        raise UsageError("--schedule plateau needs a text to validate on: give one with --valid.")
+    if schedule == "cosine" and chosen.get("adam") == "exact":
+        raise UsageError("--adam exact needs a learning rate that is constant in an epoch: not --schedule cosine.")
+    if schedule == "cosine" and "decay" in request.given:
+        raise UsageError("--decay is for --schedule step or plateau.")
+    if schedule != "step" and "decay_from" in request.given:
+        raise UsageError("--decay-from is for --schedule step.")
 
 
 def _check_resumed(request: Request) -> None:

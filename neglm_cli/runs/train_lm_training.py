@@ -66,8 +66,7 @@ class LmTraining:
         return map(_step_of, self.job.trainer.wait())
 
     def _epoch_of(self, end: EpochEnd) -> Epoch:
-        rate = self.job.settings.rate(end.epoch - 1)
-        return Epoch(end.epoch, end.loss, end.words, rate, end.perplexity, end.best)
+        return Epoch(end.epoch, end.loss, end.words, end.rate, end.perplexity, end.best)
 
     def measure(self) -> dict[str, Any]:
         """Return the mean and deviation of log Z: how closely the model normalizes itself."""

@@ -1,5 +1,6 @@
 """The settings of a training, without its data: the options of `neglm train-lm`, stored with the model."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -125,13 +126,21 @@ class Settings:
         shown=f"{RATES['sgd']:g}, the paper's; 1b: {RATES['adam']:g}; with --optimizer "
         + ", ".join(f"{name} {rate:g}" for name, rate in RATES.items() if name != "sgd"),
     )  # fmt: skip
+    schedule: str = setting(
+        "step",
+        "Learning-rate schedule. step: constant, then divided by --decay after each epoch, from --decay-from on. "
+        "plateau: divided by --decay after each epoch that does not improve on the best one (needs --valid). cosine: "
+        "falls from --lr to 0 over all epochs, along a half cosine.",
+        panel=TRAINING, metavar="step|plateau|cosine", choices=("step", "plateau", "cosine"), note="the paper's",
+    )  # fmt: skip
     decay: float = setting(
-        1.2, "Divide the learning rate by this after each epoch, from --decay-from on.", panel=TRAINING, metavar="X",
+        1.2, "Divide the learning rate by this: see --schedule.", panel=TRAINING, metavar="X",
         least=1, note="the paper's", presets={"1b": 1.0},
     )  # fmt: skip
     decay_from: int = setting(
-        6, "The first epoch after which the learning rate decays.", panel=TRAINING, least=1, note="the paper's"
-    )
+        6, "The first epoch after which the learning rate decays, with --schedule step.", panel=TRAINING, least=1,
+        note="the paper's",
+    )  # fmt: skip
     clip: float = setting(
         5.0,
         "Clip the gradient to this norm, over all parameters. gradient_norm in LOG is the norm before clipping.",
@@ -226,9 +235,18 @@ class Settings:
                 return epoch + 1
         return None
 
-    def rate(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, counted from 0: it decays after each epoch from `decay_from` on."""
-        return float(self.lr * self.decay ** -max(0, epoch + 1 - self.decay_from))
+    def rate(self, epoch: int, done: float = 0.0, perplexities: Sequence[float] = ()) -> float:
+        """Return the learning rate in an epoch, counted from 0.
+
+        done: the share of the epoch that is trained; perplexities: of the validation text after each epoch before it.
+        """
+        if self.schedule == "cosine":
+            return self.lr * (1 + math.cos(math.pi * (epoch + done) / self.epochs)) / 2
+        if self.schedule == "plateau":
+            decays = sum(found >= min(perplexities[:number]) for number, found in enumerate(perplexities) if number)
+        else:
+            decays = max(0, epoch + 1 - self.decay_from)
+        return float(self.lr * self.decay**-decays)
 
 
 def _with_derived(values: dict[str, Any]) -> dict[str, Any]:

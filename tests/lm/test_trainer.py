@@ -75,6 +75,24 @@ def test_the_learning_rate_decays_as_in_the_paper() -> None:
     assert [batch.rate for batch in recorder.given if batch.number == 0] == [1.0, 1.0, 0.5]
 
 
+def test_the_cosine_schedule_falls_at_every_minibatch() -> None:
+    recorder = Recorder()
+    ends = [end for end in run(replace(SETTINGS, schedule="cosine"), recorder) if isinstance(end, EpochEnd)]
+    minibatches = len(recorder.given)
+    expected = (1 + np.cos(np.pi * np.arange(minibatches) / minibatches)) / 2
+    assert [batch.rate for batch in recorder.given] == pytest.approx(expected)
+    assert [end.rate for end in ends] == [
+        recorder.given[last].rate for last in (minibatches // 3 - 1, minibatches * 2 // 3 - 1, -1)
+    ]
+
+
+def test_the_plateau_schedule_decays_after_an_epoch_without_improvement() -> None:
+    found = iter([3.0, 2.0, 2.5, 2.0, 1.0, 0.5])
+    recorder = Recorder()
+    run(replace(SETTINGS, schedule="plateau", epochs=6), recorder, validate=lambda: next(found))
+    assert [batch.rate for batch in recorder.given if batch.number == 0] == [1.0, 1.0, 1.0, 0.5, 0.25, 0.25]
+
+
 def test_epochs_end_with_the_mean_loss_and_the_validation() -> None:
     found = iter([30.0, 20.0, 25.0])
     progress = Progress()
