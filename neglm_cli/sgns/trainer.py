@@ -186,7 +186,7 @@ class Trainer:
         team = allocate_team(settings.threads, settings.k, contexts)
         tasks = []
         for thread in range(settings.threads):
-            buffers = team, allocate_scratch(contexts), Worker(thread, settings.threads, team.arrivals)
+            buffers = team, allocate_scratch(contexts), Worker(thread, settings.threads, team.barrier)
             rows = self._rows(thread, found)
             tasks.append(self._team.submit(self._train_part, thread, rows, windows, noise, rate, buffers))
         losses = [task.result() for task in tasks]

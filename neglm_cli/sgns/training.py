@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neglm_cli.barrier import barrier_wait
+from neglm_cli.barrier import allocate_barrier, barrier_wait
 from neglm_cli.kernels import inlined, kernel, register_jitable
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
@@ -51,13 +51,13 @@ class Worker(NamedTuple):
 
     thread: int
     threads: int
-    arrivals: np.ndarray  # int64: the barrier's counter
+    barrier: np.ndarray  # of allocate_barrier()
 
 
 class TeamBuffers(NamedTuple):
     """Buffers shared by the threads of `train_deterministic`."""
 
-    arrivals: np.ndarray
+    barrier: np.ndarray  # of allocate_barrier()
     tiles: Tiles
     partial: PartialScores
 
@@ -90,7 +90,7 @@ def allocate_team(threads: int, k: int, contexts: int) -> TeamBuffers:
     """Allocate buffers for windows of at most `contexts` contexts."""
     stride = BATCH * tiles_per_window(k) * (contexts + 1) * N
     partial = PartialScores(np.empty(2 * threads * stride, np.float32), stride, threads)
-    return TeamBuffers(np.zeros(1, np.int64), allocate_tiles(SLOTS, k, contexts), partial)
+    return TeamBuffers(allocate_barrier(), allocate_tiles(SLOTS, k, contexts), partial)
 
 
 def draw_noise(positions: np.ndarray, table: np.ndarray, key: np.uint64, k: int) -> np.ndarray:

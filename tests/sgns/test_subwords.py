@@ -152,7 +152,7 @@ def test_deterministic_training_gives_the_same_bytes(threads: int) -> None:
                     SubwordInputs(inputs.parts[thread], ngrams.parts[thread], *ngrams.ngrams, inputs.row_size),
                     outputs.parts[thread], windows, noise, np.float32(1e-3),
                     allocate_composed(WORDS, windows, inputs.row_size, BATCH),
-                    (team, allocate_scratch(10), Worker(thread, threads, team.arrivals)),
+                    (team, allocate_scratch(10), Worker(thread, threads, team.barrier)),
                 )
                 for thread in range(threads)
             ]  # fmt: skip

@@ -158,7 +158,7 @@ def test_deterministic_training_gives_the_same_bytes(threads: int, size: int) ->
                 pool.submit(
                     train_deterministic, Embeddings(inputs.parts[thread], outputs.parts[thread], inputs.row_size),
                     windows, noise, np.float32(1e-3), team, allocate_scratch(10),
-                    Worker(thread, threads, team.arrivals),
+                    Worker(thread, threads, team.barrier),
                 )
                 for thread in range(threads)
             ]  # fmt: skip

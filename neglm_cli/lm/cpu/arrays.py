@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neglm_cli.barrier import allocate_barrier
 from neglm_cli.lm.cpu.cell import UNITS
 from neglm_cli.lm.cpu.gemm import PANEL
 from neglm_cli.lm.cpu.softmax import BLOCK, ROW, ROWS, NormalizerBuffers
@@ -147,11 +148,11 @@ def partition(shape: Shape, threads: int) -> ThreadPartition:
 
 def workers(owned: ThreadPartition) -> list[Worker]:
     """Make a worker for each thread, with a common barrier."""
-    threads, arrivals = len(owned.panels) - 1, np.zeros(8, np.int64)
+    threads, barrier = len(owned.panels) - 1, allocate_barrier()
     panels, transposed, blocks = (array.tolist() for array in owned)
     return [
         Worker(
-            thread, threads, arrivals, PanelRange(panels[thread], panels[thread + 1], transposed[thread]),
+            thread, threads, barrier, PanelRange(panels[thread], panels[thread + 1], transposed[thread]),
             BlockRange(thread, blocks[thread], blocks[thread + 1]),
         )
         for thread in range(threads)

@@ -31,7 +31,7 @@ class Worker(NamedTuple):
 
     thread: int
     threads: int
-    arrivals: np.ndarray  # int64: the barrier's counter
+    barrier: np.ndarray  # of allocate_barrier()
     panels: PanelRange
     blocks: BlockRange
 
