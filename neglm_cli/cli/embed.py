@@ -109,6 +109,7 @@ def embed(
     word, known or not, is the mean of these. Vectors to start from need the same kind of table.
 
     With --cbow, the mean of the vectors in a window predicts its word, and each gets the whole update, as in word2vec.
+    Vectors start at random in ±0.5/size, as in word2vec, but with --cbow in ±5/size, which makes them better.
     Hierarchical softmax is not offered.
 
     The text is read from disk in every epoch; memory holds little more than the two matrices. A checkpoint, the

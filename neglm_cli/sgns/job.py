@@ -22,6 +22,10 @@ from neglm_cli.vectors.ngrams import in_buckets, ngram_hashes, suitable_buckets
 from neglm_cli.vectors.subwords import SubwordRows
 from neglm_cli.vectors.vectors import Training, Vectors, write_vectors
 
+# Input vectors start in ±limit/size: word2vec's limit, and the one for means of vectors, which need larger ones to
+# learn as much (compared with 0.5, 1, 2.5, 10 and 20).
+LIMIT, CBOW_LIMIT = 0.5, 5.0
+
 
 @dataclass(eq=False)
 class Job:
@@ -103,7 +107,7 @@ def _initial_tables(words: WordIndex, contexts: WordIndex, settings: Settings) -
         ngrams = in_buckets(hashes, settings.buckets or 0)
     rows = 0 if settings.floret else len(words)
     tables = Tables(rows, len(contexts), settings.size, parts, ngrams, settings.buckets or 0)
-    tables.initialize(settings.seed)
+    tables.initialize(settings.seed, CBOW_LIMIT if settings.cbow else LIMIT)
     return tables, settings
 
 

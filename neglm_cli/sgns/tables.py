@@ -116,17 +116,20 @@ class Tables:
         listed = 0 if self.ngrams is None else sum(array.nbytes for array in self.ngrams.ngrams)
         return sum(table.flat.nbytes for table in self._all()) + listed
 
-    def initialize(self, seed: int) -> None:
-        """Initialize like word2vec: small random input vectors, zero output vectors. N-grams start at zero, unless
-        words have no rows of their own: those that no word of the vocabulary has add nothing to the vectors of
-        unknown words."""
+    def initialize(self, seed: int, limit: float) -> None:
+        """Initialize input vectors uniformly in ±limit/size, and output vectors with zeros.
+
+        N-grams start at zero, unless words have no rows of their own: those that no word of the vocabulary has add
+        nothing to the vectors of unknown words."""
         key = stream(seed, INIT)
         table = self.inputs if self.inputs.shape[0] or self.ngrams is None else self.ngrams
         rows, size = table.shape
         for first in range(0, rows, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, rows)
             bits = draw(key, np.arange(first * size, last * size, dtype=np.uint64))
-            table[first:last] = ((unit(bits) - np.float32(0.5)) / np.float32(size)).reshape(-1, size)
+            table[first:last] = ((unit(bits) - np.float32(0.5)) * np.float32(2 * limit) / np.float32(size)).reshape(
+                -1, size
+            )
 
     def initialize_from(self, given: Vectors, words: WordIndex, contexts: WordIndex) -> int:
         """Copy the vectors of words that `given` contains. Return the number of these words.

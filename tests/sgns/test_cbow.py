@@ -49,6 +49,12 @@ def test_kernel_against_numpy(size: int) -> None:
     np.testing.assert_allclose(tables.outputs[:], y, atol=1e-3)
 
 
+def test_vectors_start_larger_than_those_of_skip_gram(tmp_path: Path) -> None:
+    cbow, skip_gram = (job_of(some_text(), tmp_path, size=10, cbow=kind).tables.inputs[:] for kind in (True, False))
+    np.testing.assert_allclose(cbow, 10 * skip_gram, rtol=1e-6)
+    assert 0.45 < abs(cbow).max() <= 0.5
+
+
 @pytest.fixture
 def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(textsource, "SEGMENT", 1000)
