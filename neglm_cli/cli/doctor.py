@@ -65,6 +65,7 @@ def doctor(
     except NeglmError as error:
         gpu, refused = None, error
     rows = [*doctor_machine.found(), doctor_machine.gpu_row(device) if gpu is None else doctor_run.gpu_row(gpu)]
+    rows += doctor_run.all_gpus_rows() if gpu is not None else []
     examined = None if refused else doctor_run.examine(gpu, thread_count(threads), quick)
     bad = [row.name for row in rows if row.state == doctor_machine.BROKEN]
     bad += [] if examined is None else [check.name for _, check in examined.checks if not check.good]

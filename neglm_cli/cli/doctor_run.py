@@ -58,6 +58,18 @@ def gpu_row(gpu: "Gpu") -> Found:
     return Found(GPU, OK, f"{what}, driver {driver_version()} for CUDA {gpu.driver}")
 
 
+def all_gpus_rows() -> list[Found]:
+    """Return a row with all GPUs, if there are several."""
+    from neglm_cli.lm.cuda import gpu, probe
+
+    if gpu.gpus() < 2:
+        return []
+    free = probe.free_memory()
+    memory = {number: f", {size(count)} free" for number, count in free.items()}
+    described = [f"cuda:{number} {name}{memory.get(number, '')}" for number, name in enumerate(probe.names())]
+    return [Found("all GPUs", OK, "; ".join(described))]
+
+
 def driver_version() -> str:
     """Return the version of NVIDIA's driver, from Linux."""
     try:

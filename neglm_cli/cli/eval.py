@@ -31,6 +31,7 @@ from neglm_cli.cli.options import (
 from neglm_cli.cli.progress import Progress
 from neglm_cli.cli.queries import as_text
 from neglm_cli.cli.scores import analogy_text, rounded, similarity_text
+from neglm_cli.cli.several_gpus import run_on_listed_gpus
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
 from neglm_cli.settings.mixing import MixingSettings
@@ -219,6 +220,8 @@ def evaluate(
         raise typer.BadParameter("--table is for --similarity and --analogy.")
     if per_line and not test:
         raise typer.BadParameter("--per-line is for --test.")
+    if test or minimal_pairs:
+        run_on_listed_gpus(device)
     one_blas_thread()
     console.announce_standard_input(files)
     console.announce_compiling()

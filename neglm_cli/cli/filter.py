@@ -26,6 +26,7 @@ from neglm_cli.cli.options import (
     one_blas_thread,
 )
 from neglm_cli.cli.reading import model_and_texts, open_model
+from neglm_cli.cli.several_gpus import run_on_listed_gpus
 from neglm_cli.errors import count_of, shown
 from neglm_cli.runs.overwriting import refuse_overwriting
 from neglm_cli.runs.standard_input import refuse_repeated_stdin
@@ -145,6 +146,7 @@ def filter_(
     if kept is None:
         raise typer.BadParameter(f"--keep {keep} is not a range such as 100..500, ..300, 20%..80% or 50%..")
     request = FilterRequest(Format(field), kept, output, bare, tokenize, unnormalized, skip_bad, resume)
+    run_on_listed_gpus(device)
     console.announce_standard_input(texts)
     console.announce_compiling()
     summary = _run(request, path, contrast, texts, device, threads)

@@ -11,6 +11,7 @@ from neglm_cli.cli.console import console
 from neglm_cli.errors import NeglmError
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import init_ranks, launched_rank_and_size, ranks
+from neglm_cli.scale.launcher import STARTED
 from neglm_cli.scale.ranks import Ranks
 
 DISTRIBUTED = ("vocab", "embed", "train-lm", "eval", "filter")  # subcommands that run on several ranks
@@ -29,6 +30,10 @@ def join(arguments: list[str]) -> None:
     console.rank = ranks.rank
     if ranks.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if STARTED in os.environ:
+        from neglm_cli.cli.several_gpus import obey_starter
+
+        obey_starter(ranks)
     check_same(ranks, "version of neglm", __version__, "install the same one on all machines")
     check_same(ranks, "arguments", arguments, "start all ranks with the same command")
     command = next((argument for argument in arguments if not argument.startswith("-")), "")

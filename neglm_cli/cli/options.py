@@ -117,9 +117,10 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         help="Device: cpu, cuda (an NVIDIA GPU, with neglm[cuda] installed; cuda:1 is the second), or auto: cuda if a "
-        "trial run works, otherwise cpu. Without a number, a GPU whose memory is free; under mpirun each rank on a "
-        "machine uses its own.",
-        metavar="auto|cpu|cuda[:N]",
+        "trial run works, otherwise cpu. Without a number, the GPU with most free memory; under mpirun each rank on a "
+        "machine uses its own. cuda:0,1 or cuda:all: on these GPUs together, with neglm[mpi] installed (train-lm, eval "
+        "and filter).",
+        metavar="auto|cpu|cuda[:N,…|:all]",
         rich_help_panel=RUNTIME,
     ),
 ]

@@ -20,6 +20,7 @@ from neglm_cli.cli.options import (
     find_gpu,
     one_blas_thread,
 )
+from neglm_cli.cli.several_gpus import run_on_listed_gpus
 from neglm_cli.cli.train_lm_dry import estimate, estimate_as_text
 from neglm_cli.cli.train_lm_run import Log, as_text, log_name, summary_of
 from neglm_cli.errors import UsageError
@@ -37,6 +38,7 @@ from neglm_cli.store.output import STANDARD_OUTPUT
     ("neglm train-lm train.txt --valid valid.txt --log train.log", "Keep the model that predicts another text best."),
     ("neglm train-lm --resume", "Resume an interrupted run."),
     ("neglm train-lm --dry-run --preset 1b news.txt", "Estimate the memory, disk space and time of a large model."),
+    ("neglm train-lm --device cuda:all", "On all GPUs of this machine."),
     ("mpirun -n 2 neglm train-lm --noise batch", "On two ranks, perhaps on two machines."),
     ("zstdcat c.zst | neglm train-lm - --hidden 100 --epochs 5", "From a pipe: a small model, quickly."),
     multi_value_options=("--valid",),
@@ -81,9 +83,10 @@ def train_lm(
     running. With --valid the model is written after each epoch that is the best so far, otherwise at the end. A
     training that diverges is stopped; earlier files are kept.
 
-    Under mpirun, ranks divide the rows of the batch and sum their gradients after each minibatch: they train the same
-    model as one rank, bit for bit for two or four ranks on CPUs, otherwise up to rounding. Rank 0 prints and writes the
-    files. If any rank gets SIGTERM, all stop and write one checkpoint; --resume works with any number of ranks.
+    Under mpirun, or with --device cuda:all, ranks divide the rows of the batch and sum their gradients after each
+    minibatch: they train the same model as one rank, bit for bit for two or four ranks on CPUs, otherwise up to
+    rounding. Rank 0 prints and writes the files. If any rank gets SIGTERM, all stop and write one checkpoint; --resume
+    works with any number of ranks.
 
     LOG: every line has event (progress, epoch or end), epoch, step, tokens (trained on so far, with ends of line),
     seconds, words_per_second and learning_rate; progress has loss (nats per word since the last report, or since the
@@ -112,6 +115,8 @@ def train_lm(
     if log is not None:
         _check_log(log, output)
     check_files(request, log_name(log))
+    if not dry_run:
+        run_on_listed_gpus(device)
     one_blas_thread()
     console.announce_standard_input([*request.corpus, *request.valid])
     console.announce_compiling()

@@ -23,6 +23,7 @@ from neglm_cli.text.encoded import InMemoryCorpus
 # with Adagrad (others were not tried). Adagrad's are larger: its steps are long even where gradients are tiny.
 LIMITS = {
     "product": 2e-5,  # relative to the largest value
+    "order": 0.0,  # share of sorted keys in a wrong place
     "loss": 1e-5,  # of a minibatch
     "norm": 1e-4,  # of the gradient
     "parameters": 2e-3,  # norm, relative to that of the tensor's total update

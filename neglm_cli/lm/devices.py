@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from neglm_cli.lm.model import LanguageModel
 
 Model = tuple[Parameters, Settings, np.ndarray, int]  # with the counts of its words, and the one that ends a line
-AUTO, CPU = "auto", "cpu"
+AUTO, CPU, ALL = "auto", "cpu", "cuda:all"
 INSTALL = "pip install 'neglm[cuda]'"
 
 
 def is_device(name: str) -> bool:
-    return re.fullmatch(r"auto|cpu|cuda(:\d{1,4})?", name, re.ASCII) is not None
+    return re.fullmatch(r"auto|cpu|cuda(:(all|\d{1,4}(,\d{1,4})*))?", name, re.ASCII) is not None
+
+
+def is_list(name: str) -> bool:
+    """Return True for cuda:all and cuda:0,1, which have a rank for each GPU."""
+    return name == ALL or "," in name
 
 
 class UnusableGpuError(NeglmError):
@@ -52,10 +57,30 @@ def _has_driver() -> bool:
     return False
 
 
-def open_gpu(name: str, local_rank: int = 0) -> "Gpu":
-    """Open the GPU that `--device` names, and try it; raises UnusableGpuError if anything is wrong with it.
+def find_gpus(name: str) -> list[int]:
+    """Return the numbers of the GPUs that `--device` names; without a number, of all, that with most free memory first.
+    Raises UnusableGpuError if there is none, or not one of them. None is opened."""
+    gpu, probe = _cuda_modules(name)
+    listed = name.partition(":")[2]
+    numbers = [] if name == ALL or not listed else [int(number) for number in listed.split(",")]
+    if gpu.IS_SIMULATED and not is_list(name):
+        return [0]
+    return probe.find_gpus(numbers, by_memory=not listed)
 
-    If the name has no number, each rank of a machine takes the next GPU."""
+
+def open_gpu(name: str, number: int | None = None) -> "Gpu":
+    """Open a GPU, by default the first that `--device` names, and try it; raises UnusableGpuError if anything is wrong
+    with it."""
+    gpu, probe = _cuda_modules(name)
+    if gpu.IS_SIMULATED:
+        return gpu.SimulatedGpu()
+    opened = probe.open_gpu(find_gpus(name)[0] if number is None else number)
+    opened.optional = name == AUTO
+    return opened
+
+
+def _cuda_modules(name: str) -> tuple[Any, Any]:
+    """Import the modules gpu and probe, if there may be a GPU for this name."""
     if find_spec("numba_cuda") is None:
         raise UnusableGpuError(f"the package numba-cuda is not installed ({INSTALL}, for NVIDIA GPUs)", absent=True)
     if name == AUTO and not _has_driver():
@@ -64,14 +89,9 @@ def open_gpu(name: str, local_rank: int = 0) -> "Gpu":
         from neglm_cli.lm.cuda import gpu, probe
     except Exception as error:  # whatever an incomplete installation raises
         raise UnusableGpuError(f"the package numba-cuda does not work: {described(error)} ({INSTALL})") from error
-    if gpu.IS_SIMULATED:
-        if name == AUTO:
-            raise UnusableGpuError("there is only Numba's simulator", absent=True)
-        return gpu.SimulatedGpu()
-    number = name.partition(":")[2]
-    opened = probe.open_gpu(int(number) if number else None, local_rank)
-    opened.optional = name == AUTO
-    return opened
+    if gpu.IS_SIMULATED and name == AUTO:
+        raise UnusableGpuError("there is only Numba's simulator", absent=True)
+    return gpu, probe
 
 
 def make_device(

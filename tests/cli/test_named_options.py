@@ -11,9 +11,10 @@ from neglm_cli.cli.app import SUBCOMMANDS, app
 from tests.conftest import Neglm, one_sentence
 
 PACKAGE = Path(__file__).parent.parent.parent / "neglm_cli"
-OPTION = r"(?<![\w-])--[a-z][\w-]*"
+OPTION = r"(?<![\w-])--[a-z][\w-]*(?<!-)(?![\w-])"
 OTHERS = {
     "--mpi": "of srun",
+    **dict.fromkeys(("--host", "--bind-to", "--allow-run-as-root"), "of Open MPI's mpiexec"),
     "--mode": "of spaCy",
     "--query-gpu": "of nvidia-smi",
     "--help": "Click adds it",

@@ -154,6 +154,6 @@ class BackwardBuffers(NamedTuple):
 class SparseGradients(NamedTuple):
     """Rows of the table that a minibatch touches, and their gradients."""
 
-    rows: Ids  # distinct rows, in no order
-    counts: Ids  # (2,): how many rows, and how many chunks of their occurrences; see `tables`
+    rows: Ids  # distinct rows
+    counts: Ids  # (2,): how many rows, and how many chunks of their occurrences; see `occurrences`
     values: Matrix  # (·, W): gradients of the rows

@@ -28,6 +28,7 @@ from neglm_cli.lm.cuda.device import CudaDevice, describe
 from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Gemm, Groups, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, Gpu
 from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels, Network, PersistentPlan
+from neglm_cli.lm.cuda.occurrences import sort_keys
 from neglm_cli.lm.device import Device
 from neglm_cli.lm.setup import MAX_SCORES
 from neglm_cli.settings.train_lm import Settings
@@ -97,6 +98,7 @@ def all_checks(
     gpu: Gpu, sizes: Sizes, note: Callable[[str], None] = lambda _: None, kernels: Kernels | None = None
 ) -> Iterator[Check]:
     yield from product_checks(gpu, sizes)
+    yield checked("sorted occurrences", partial(_sorted, gpu))
     yield from training_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
     yield from step_checks(gpu, sizes, kernels, note)
     yield from state_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
@@ -144,6 +146,13 @@ def _grouped(gpu: Gpu, gemm: Gemm) -> dict[str, float]:
         results.append(gpu.download(c))
     found, expected = results
     return {"product": float(np.abs(found - expected).max() / np.abs(expected).max())}
+
+
+def _sorted(gpu: Gpu) -> dict[str, float]:
+    """Return the share of keys that are not where they belong, after two passes of merging."""
+    keys = np.random.default_rng(1).permutation(1000)
+    found = gpu.download(sort_keys(gpu, gpu.upload(keys), gpu.zeros(keys.size, np.int64), tile=16))
+    return {"order": float(np.mean(found != np.sort(keys)))}
 
 
 def training_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:

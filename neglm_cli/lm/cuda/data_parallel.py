@@ -7,7 +7,8 @@ import numpy as np
 
 from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, first_output, table_width
 from neglm_cli.lm.cuda.gpu import Array, Gpu
-from neglm_cli.lm.cuda.tables import ROWS, lookup
+from neglm_cli.lm.cuda.occurrences import ROWS
+from neglm_cli.lm.cuda.tables import lookup
 from neglm_cli.lm.device import Minibatch
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.scale.ranks import Ranks

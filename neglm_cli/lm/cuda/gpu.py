@@ -32,11 +32,13 @@ register_with_numba()
 Array = Any  # on a GPU
 
 # Parameters of kernels: C-contiguous arrays, and scalars.
-FLOATS, MATRIX, DOUBLES, IDS, BITS = float32[::1], float32[:, ::1], float64[::1], int32[::1], uint64[::1]
+FLOATS, MATRIX, DOUBLES = float32[::1], float32[:, ::1], float64[::1]
+IDS, LONGS, BITS = int32[::1], int64[::1], uint64[::1]
 Floats = Annotated[Array, FLOATS]
 Matrix = Annotated[Array, MATRIX]
 Doubles = Annotated[Array, DOUBLES]
 Ids = Annotated[Array, IDS]
+Longs = Annotated[Array, LONGS]
 Bits = Annotated[Array, BITS]
 Int = Annotated[int, int64]
 Float = Annotated[float, float32]

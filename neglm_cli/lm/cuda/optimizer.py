@@ -9,7 +9,7 @@ from numba import float64
 from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
 from neglm_cli.lm.cuda.functions import index, inlined
 from neglm_cli.lm.cuda.gpu import Doubles, Float, Floats, Ids, Int, cuda, kernel
-from neglm_cli.lm.cuda.tables import ROWS
+from neglm_cli.lm.cuda.occurrences import ROWS
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
     ADAM,
@@ -138,12 +138,9 @@ def update_range(moments: Moments, gradients: Floats, update: Update, result: Do
 
 @kernel(threads=128)
 def update_rows(
-    moments: Moments, sparse: SparseGradients, row_counts: Ids, last_update_step: Ids, update: Update, result: Doubles
+    moments: Moments, sparse: SparseGradients, last_update_step: Ids, update: Update, result: Doubles
 ) -> None:
-    """Update rows of the table, a block for each. Adam and anchored SGD keep the step of each row's last update.
-
-    row_counts: `RowIndex.counts`, which is reset to 0.
-    """
+    """Update rows of the table, a block for each. Adam and anchored SGD keep the step of each row's last update."""
     rows, counts, values = sparse
     scale, width = _clip_scale(result, update.clip), values.shape[1]
     for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
@@ -151,10 +148,8 @@ def update_rows(
         if scale != 0:
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
                 _update(moments, np.int64(row) * width + column, values[slot, column], scale, update)
-        if cuda.threadIdx.x == 0:
-            row_counts[row] = 0
-            if update.kind == ADAM or update.kind == ANCHORED:
-                last_update_step[row] = update.step
+        if cuda.threadIdx.x == 0 and (update.kind == ADAM or update.kind == ANCHORED):
+            last_update_step[row] = update.step
 
 
 def lazy_rates(rate: float) -> np.ndarray:

@@ -1,9 +1,12 @@
 """Probes a GPU: queries the driver, then runs one kernel."""
 
+import functools
 import math
 import re
 import subprocess
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numba import float32
@@ -18,18 +21,33 @@ TOLERANCE = 1e-5
 SMI_SECONDS = 10  # that nvidia-smi may take
 
 
-def open_gpu(number: int | None, local_rank: int = 0) -> Gpu:
-    """Open a GPU. Raise UnusableGpuError if it does not work. Without a number, each rank gets its own,
-    first those that are free."""
+@contextmanager
+def _query() -> Iterator[None]:
+    """Raise UnusableGpuError for any error of a driver that is queried."""
     try:
         with warnings.catch_warnings(action="ignore"):  # their causes are raised as errors
-            _check_driver()
-            number = _free_first(len(cuda.gpus))[local_rank % len(cuda.gpus)] if number is None else number
-            _check_gpu(number)
+            yield
     except UnusableGpuError:
         raise
     except Exception as error:  # anything a driver or an incomplete installation may raise
         raise UnusableGpuError(f"the NVIDIA driver or the CUDA libraries do not work: {described(error)}") from error
+
+
+def find_gpus(numbers: list[int], by_memory: bool) -> list[int]:
+    """Return these GPUs or, if none is given, all. Raise UnusableGpuError if one does not exist."""
+    with _query():
+        _check_driver()
+        for number in numbers:
+            _check_number(number)
+        count = len(cuda.gpus)
+        return numbers or (_by_memory(count) if by_memory else list(range(count)))
+
+
+def open_gpu(number: int) -> Gpu:
+    """Open a GPU. Raise UnusableGpuError if it does not work."""
+    with _query():
+        _check_driver()
+        _check_gpu(number)
     try:
         gpu = Gpu(number)
         correct = run_trial(gpu)
@@ -40,21 +58,33 @@ def open_gpu(number: int | None, local_rank: int = 0) -> Gpu:
     return gpu
 
 
-def _free_first(count: int) -> list[int]:
-    """Return the numbers of all GPUs, those with most of their memory in use last.
-
-    nvidia-smi tells, because to ask the driver would take some memory of each GPU. Without it, none counts as in use.
-    """
+@functools.cache  # a model that is opened later goes to the same GPU
+def _by_memory(count: int) -> list[int]:
+    """Return the numbers of all GPUs, that with most free memory first. Without nvidia-smi, all count as equal."""
     if count == 1:
         return [0]
-    command = ["nvidia-smi", "--query-gpu=uuid,memory.used,memory.total", "--format=csv,noheader,nounits"]
+    free = free_memory()
+    return sorted(range(count), key=lambda number: -free.get(number, 0))
+
+
+def names() -> list[str]:
+    """Return the names of all GPUs."""
+    found = [cuda.gpus[number].name for number in range(len(cuda.gpus))]
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in found]
+
+
+def free_memory() -> dict[int, int]:
+    """Return the free memory of each GPU, in bytes, by its number; only of those that nvidia-smi knows.
+
+    To ask the driver would take some memory of each."""
+    command = ["nvidia-smi", "--query-gpu=uuid,memory.free", "--format=csv,noheader,nounits"]
     try:
         lines = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=True).stdout
-        rows = [line.split(", ") for line in lines.splitlines()]
-        in_use = {uuid for uuid, used, total in rows if int(used) > int(total) / 2}
-        return sorted(range(count), key=lambda number: str(cuda.gpus[number].uuid) in in_use)
+        free = {uuid: int(mebibytes) << 20 for uuid, mebibytes in (line.split(", ") for line in lines.splitlines())}
     except (OSError, ValueError, subprocess.SubprocessError):
-        return list(range(count))
+        return {}
+    uuids = {number: str(cuda.gpus[number].uuid) for number in range(len(cuda.gpus))}
+    return {number: free[uuid] for number, uuid in uuids.items() if uuid in free}
 
 
 def _check_driver() -> None:
@@ -75,10 +105,14 @@ def _check_driver() -> None:
         )
 
 
-def _check_gpu(number: int) -> None:
+def _check_number(number: int) -> None:
     count = len(cuda.gpus)
     if number >= count:
         raise UnusableGpuError(f"the last NVIDIA GPU is cuda:{count - 1}")
+
+
+def _check_gpu(number: int) -> None:
+    _check_number(number)
     try:
         toolkit = toolkit_version()
         complete = cuda.is_available()

@@ -12,7 +12,8 @@ from neglm_cli.errors import NeglmError
 from neglm_cli.lm.cuda.arrays import StepConfig
 from neglm_cli.lm.cuda.functions import ONE, ZERO, index, softplus
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Floats, Ids, Int, Kernel, Matrix, cuda, kernel
-from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
+from neglm_cli.lm.cuda.occurrences import OccurrenceLayout
+from neglm_cli.lm.cuda.tables import Terms
 from neglm_cli.lm.scalar import sigmoid
 
 LANES = 32  # threads per score

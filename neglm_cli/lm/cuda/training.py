@@ -115,8 +115,7 @@ class Training:
         update = Update(kind, global_batch.step, rate, self._settings.clip, global_batch.decay)
         gpu.launch(
             optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments,
-            sparse=sparse, row_counts=self._tables.index.counts, last_update_step=state.last_update_step, update=update,
-            result=self.result,
+            sparse=sparse, last_update_step=state.last_update_step, update=update, result=self.result,
         )  # fmt: skip
         moments = Moments(layers, state.exp_avg.layers, state.exp_avg_sq.layers)
         self._update_range(moments, self.gradients.layers, update, 0, layers.size)

@@ -79,7 +79,7 @@ def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("changes", "launches"),
-    [({}, 21), ({"noise": "step"}, 22), ({"layers": 1}, 15), ({"optimizer": "adam", "adam": "exact"}, 22)],
+    [({}, 23), ({"noise": "step"}, 24), ({"layers": 1}, 17), ({"optimizer": "adam", "adam": "exact"}, 24)],
 )
 def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
     """A launch takes the host as long as hundreds of words take the GPU."""

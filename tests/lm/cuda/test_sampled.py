@@ -8,7 +8,8 @@ from neglm_cli.lm import reference
 from neglm_cli.lm.cuda import sampled
 from neglm_cli.lm.cuda.arrays import StepConfig
 from neglm_cli.lm.cuda.gpu import Gpu, Grid, Kernel
-from neglm_cli.lm.cuda.tables import OccurrenceLayout, Terms
+from neglm_cli.lm.cuda.occurrences import OccurrenceLayout
+from neglm_cli.lm.cuda.tables import Terms
 from neglm_cli.lm.scalar import sigmoid
 
 WORDS = 12

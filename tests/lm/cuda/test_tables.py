@@ -8,7 +8,8 @@ import pytest
 from neglm_cli.lm.cuda import tables
 from neglm_cli.lm.cuda.arrays import SparseGradients, StepConfig
 from neglm_cli.lm.cuda.gpu import Gpu
-from neglm_cli.lm.cuda.tables import Chunks, OccurrenceLayout, Occurrences, RowIndex, Terms
+from neglm_cli.lm.cuda.occurrences import CHUNK, CHUNKS, ROWS, OccurrenceIndex, OccurrenceLayout
+from neglm_cli.lm.cuda.tables import Terms
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.objective.noise import alias_table, draw_word, probabilities
 from neglm_cli.objective.random import draw
@@ -28,7 +29,8 @@ class Case:
     steps: int
     most_steps: int
     sharing: str = "token"
-    blocks: int = 1
+    blocks: int = 1  # of the sums
+    tile: int = 1024  # see `occurrences.sort_tiles`
 
     @property
     def number(self) -> int:
@@ -59,7 +61,7 @@ class Case:
 NOISE = alias_table(probabilities(np.arange(1, WORDS + 1), 1.0))
 CASES = [
     Case(3, 4, 4), Case(1, 1, 1), Case(3, 2, 5, blocks=2), Case(5, 3, 4, "step"), Case(5, 3, 4, "batch", blocks=3),
-    Case(30, 7, 8, blocks=2),
+    Case(30, 7, 8, blocks=2, tile=4), Case(13, 5, 6, tile=16),
 ]  # fmt: skip
 
 
@@ -75,28 +77,11 @@ class Found:
         shared = int(case.sharing != "token")
         self.layout = OccurrenceLayout(self.total, case.capacity, K, case.group_rows, shared, WORDS, EMBEDDING)
         self.batch = batch_arrays(gpu, self.inputs, self.targets, case.capacity)
-        self.occurrences = Occurrences(*(gpu.zeros(self.total, np.int32) for _ in Occurrences._fields))
-        self.index = RowIndex(*(gpu.zeros(2 * WORDS, np.int32) for _ in range(2)))
-        chunks = most + self.total // tables.CHUNK
-        self.chunks = Chunks(*(gpu.zeros(size, np.int32) for size in (most, chunks, chunks)))
-        self.tally = gpu.zeros(3, np.int32)
         self.gradients = SparseGradients(
             gpu.zeros(most, np.int32), gpu.zeros(2, np.int32), gpu.upload(np.full((most, WIDTH), 1e30, np.float32))
         )
-        rows = self.gradients.rows
-        gpu.launch(
-            tables.list_occurrences, case.blocks, batch=self.batch, config=StepConfig(case.batch, case.steps),
-            alias_table=gpu.upload(NOISE), layout=self.layout, occurrences=self.occurrences, index=self.index,
-            rows=rows, tally=self.tally,
-        )  # fmt: skip
-        gpu.launch(
-            tables.scan_rows, case.blocks, tally=self.tally, row_counts=self.index.counts, rows=rows,
-            chunks=self.chunks,
-        )  # fmt: skip
-        gpu.launch(
-            tables.order_occurrences, case.blocks, occurrences=self.occurrences, index=self.index,
-            row_start=self.chunks.row_start, gradients=self.gradients, tally=self.tally, layout=self.layout,
-        )  # fmt: skip
+        self.index = OccurrenceIndex(gpu, self.layout, most, case.tile)
+        self.index.find(self.batch, StepConfig(case.batch, case.steps), gpu.upload(NOISE), self.gradients)
 
     def expected_rows(self) -> np.ndarray:
         """Return the row of each occurrence; -1 if the minibatch lacks it."""
@@ -113,30 +98,27 @@ class Found:
 def test_every_row_has_its_occurrences(gpu: Gpu, case: Case) -> None:
     it = Found(gpu, case)
     expected = it.expected_rows()
-    row, _, order, _ = map(gpu.download, it.occurrences)
-    row_counts, slots = map(gpu.download, it.index)
-    row_start, chunk_slot, chunk_start = map(gpu.download, it.chunks)
+    row, order, _ = map(gpu.download, it.index.occurrences)
+    row_start, chunk_slot, chunk_start = map(gpu.download, it.index.chunks)
     np.testing.assert_array_equal(row, expected)
     touched, counts = np.unique(expected[expected >= 0], return_counts=True)
     found, chunks = gpu.download(it.gradients.counts)
-    rows = gpu.download(it.gradients.rows)[:found]
-    assert sorted(rows) == touched.tolist()
-    np.testing.assert_array_equal(row_counts[touched], counts)
-    assert row_counts.sum() == counts.sum() == (expected >= 0).sum()
-    np.testing.assert_array_equal(slots[rows], np.arange(found))
-    assert not gpu.download(it.tally).any()
-    pieces = []
-    for slot, row_of_slot in enumerate(rows):
-        first, count = row_start[slot], row_counts[row_of_slot]
-        np.testing.assert_array_equal(sorted(order[first : first + count]), np.flatnonzero(expected == row_of_slot))
-        pieces += [(slot, start) for start in range(first, first + count, tables.CHUNK)]
-    assert sorted(zip(chunk_slot[:chunks], chunk_start[:chunks], strict=True)) == pieces
+    np.testing.assert_array_equal(gpu.download(it.gradients.rows)[:found], touched)
+    np.testing.assert_array_equal(np.diff(row_start[: found + 1]), counts)
+    absent = (expected < 0).sum()
+    np.testing.assert_array_equal(order[: counts.sum()], np.argsort(expected, kind="stable")[absent:])
+    pieces = [
+        (slot, start)
+        for slot in range(found)
+        for start in range(row_start[slot], row_start[slot + 1], CHUNK)
+    ]  # fmt: skip
+    assert list(zip(chunk_slot[:chunks], chunk_start[:chunks], strict=True)) == pieces
 
 
 def test_some_row_has_several_chunks(gpu: Gpu) -> None:
     """Otherwise these tests would not cover chunks."""
-    counts = gpu.download(Found(gpu, CASES[-1]).gradients.counts)
-    assert counts[tables.CHUNKS] >= counts[tables.ROWS] + 2
+    counts = gpu.download(Found(gpu, CASES[5]).gradients.counts)
+    assert counts[CHUNKS] >= counts[ROWS] + 2
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -148,11 +130,16 @@ def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> 
     height = 2 * case.capacity + (case.noise_words if shared else 0)
     source = random.standard_normal((height, WIDTH)).astype(np.float32)
     factors = random.standard_normal(2 * case.capacity + case.capacity * K).astype(np.float32)
+    sums = {
+        "gradients": it.gradients, "chunks": it.index.chunks,
+        "rest": gpu.upload(np.full((it.total // CHUNK + 1, WIDTH), 1e30, np.float32)),
+    }  # fmt: skip
     gpu.launch(
-        tables.gather_gradients, case.blocks, gradients=it.gradients, row_counts=it.index.counts, chunks=it.chunks,
-        occurrences=it.occurrences, terms=Terms(gpu.upload(factors), gpu.upload(source)), layout=it.layout,
-        batch=it.batch, config=StepConfig(case.batch, case.steps, dropout_threshold(dropout)),
+        tables.gather_gradients, case.blocks, **sums, occurrences=it.index.occurrences,
+        terms=Terms(gpu.upload(factors), gpu.upload(source)), layout=it.layout, batch=it.batch,
+        config=StepConfig(case.batch, case.steps, dropout_threshold(dropout)),
     )  # fmt: skip
+    gpu.launch(tables.add_rest, case.blocks, **sums)
     masks = unit_masks([EMBEDDING, 1], case.batch, case.most_steps, dropout)[0]
     parts = np.zeros((it.total, WIDTH))
     parts[: case.capacity, :EMBEDDING] = by_rows(masks) * source[: case.capacity, :EMBEDDING]
@@ -168,7 +155,7 @@ def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> 
     occurrences = it.expected_rows()
     np.add.at(expected, occurrences[occurrences >= 0], parts[occurrences >= 0])
     rows, counts, values = map(gpu.download, it.gradients)
-    found = counts[tables.ROWS]
+    found = counts[ROWS]
     np.testing.assert_allclose(values[:found], expected[rows[:found]], rtol=1e-4, atol=2e-5)
 
 
