@@ -27,6 +27,7 @@ NOT_STARTED = {
     "make demo": "minutes; a person looks at it",
     "make test": "it would start this test",
     "neglm train-lm --device cuda": "needs a GPU",
+    "neglm train-lm --device cuda:all": "needs GPUs",
     "neglm doctor --device cuda:1": "needs two GPUs",
     "neglm pmi --sampled --samples 50000000 --json": "draws for half a minute; tests of pmi draw less",
     "neglm doctor": "measures for a minute; --quick, which does the rest, is started",

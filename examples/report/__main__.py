@@ -12,6 +12,7 @@ from pathlib import Path
 
 import alpha
 import large_vocabulary
+import modern
 import pmi
 import ptb
 import readme
@@ -20,6 +21,7 @@ from made import EXAMPLES, Made
 
 RECIPES: dict[str, Callable[[list[Path]], Made]] = {
     "ptb": ptb.make,
+    "modern": modern.make,
     "alpha": alpha.make,
     "wikitext-2": wikitext_2.make,
     "large-vocabulary": large_vocabulary.make,

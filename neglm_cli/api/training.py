@@ -134,15 +134,16 @@ def train_lm(
     vocab: a vocabulary; by default vocab.safetensors, if it exists, or else the words of the corpus.
     min_count, max_vocab: limits of a vocabulary that is made from the corpus.
     init_vectors: vectors or a language model whose word vectors initialize the embedding.
-    preset: defaults of the settings, "ptb" or "1b".
-    device: "cpu", "cuda", "cuda:1", or "auto", which is the GPU if there is one that works.
+    preset: defaults of the settings, "ptb", "modern" or "1b".
+    device: "cpu", "cuda", "cuda:1", or "auto", which is a GPU if there is one that works. Several GPUs need the command
+    line: `neglm train-lm --device cuda:all`.
     resume: continue the run of `output` that was interrupted, with its settings.
     checkpoint: seconds between checkpoints for `resume`; another is written after each epoch.
     cache: keep an encoded copy of the text, as `neglm train-lm` does.
     progress: called with a `Report` every ten seconds, after each epoch and at the end, on another thread. If it
     raises, training stops, writes a checkpoint, and raises the same exception."""
     if preset not in train_lm_settings.PRESETS:
-        raise UsageError(f"unknown preset '{preset}'; choose {' or '.join(train_lm_settings.PRESETS)}")
+        raise UsageError(f"unknown preset '{preset}'; choose one of {', '.join(train_lm_settings.PRESETS)}")
     limits = from_keywords(vocab_settings.Settings, {"min_count": min_count, "max_vocab": max_vocab})
     request = train_lm_runs.Request(
         output=_output(output),

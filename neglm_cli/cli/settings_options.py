@@ -28,7 +28,7 @@ def with_options(function: Callable[..., None], settings: type) -> Callable[...,
     @functools.wraps(function)
     def run(**values: Any) -> None:
         given = {name: values.pop(name) for name in options}
-        given = {name: value for name, value in given.items() if value is not None and value is not False}
+        given = {name: value for name, value in given.items() if value is not None}
         check(given, settings)
         function(**values, **{GIVEN: given})
 
@@ -47,18 +47,18 @@ def check(given: dict[str, Any], settings: type) -> None:
 
 def _parameter(setting: Setting) -> inspect.Parameter:
     flag = setting.kind is bool
+    names = setting.names or (setting.option,)
+    if flag and setting.presets:  # a preset may set it, so there is a way to unset it
+        names = (f"{setting.option}/--no-{setting.option[2:]}",)
     option = typer.Option(
-        *(setting.names or (setting.option,)),
+        *names,
         min=setting.least,
         max=setting.most,
         help=setting.help,
-        show_default=not flag and setting.default_text,
+        show_default=(not flag or bool(setting.presets)) and setting.default_text,
         metavar=None if flag else setting.metavar,
         rich_help_panel=setting.panel,
     )
     kind: Any = Literal[setting.choices] if setting.choices else setting.kind
-    annotation: Any = Annotated[bool if flag else kind | None, option]
-    default = False if flag else None
-    return inspect.Parameter(
-        setting.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
-    )
+    annotation: Any = Annotated[kind | None, option]
+    return inspect.Parameter(setting.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)

@@ -86,7 +86,7 @@ def _check_settings(request: Request) -> None:
     if chosen.get("tie"):
         hidden = chosen.get("hidden", Settings.hidden)
         if given.get("embedding", hidden) != hidden:
-            raise UsageError(f"--tie needs --embedding {hidden}, as many dimensions as hidden units.")
+            raise UsageError(f"--tie needs --embedding {hidden}, as many dimensions as hidden units; or use --no-tie.")
         if "init_output" in given:
             raise UsageError("--init-output is for an output table of its own: with --tie, --init-range counts.")
     if "adam" in given and chosen.get("optimizer", Settings.optimizer) != "adam":

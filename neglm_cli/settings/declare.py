@@ -84,4 +84,6 @@ def former_names(settings: type) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

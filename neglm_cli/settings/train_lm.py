@@ -70,20 +70,22 @@ class Settings:
         False,
         "Tie input and output vectors: one table of words, which needs --embedding equal to --hidden. It starts as the "
         "embedding does, by --init-range: output vectors of 0 would be input vectors of 0, from which no unit learns.",
+        presets={"modern": True},
     )
     dropout: float = setting(
         0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
-        note="the paper's", presets={"1b": 0.1},
+        note="the paper's", presets={"modern": 0.4, "1b": 0.1},
     )  # fmt: skip
     dropout_kind: str = setting(
         "standard",
         "standard: draw a mask for every word. variational: draw one for each row of a minibatch, the same at all its "
         "time steps (Gal and Ghahramani 2016); it learns more slowly and overfits less.",
         metavar="standard|variational", choices=("standard", "variational"), note="the paper's",
+        presets={"modern": "variational"},
     )  # fmt: skip
     embedding_dropout: float = setting(
         0.0, "Drop whole words: in a minibatch, zero the input vectors of this share of the vocabulary.", metavar="P",
-        least=0, most=0.99,
+        least=0, most=0.99, presets={"modern": 0.1},
     )  # fmt: skip
     recurrent_dropout: float = setting(
         0.0, "DropConnect: in each minibatch, zero this share of the recurrent weights.", metavar="P", least=0,
@@ -99,7 +101,7 @@ class Settings:
     )  # fmt: skip
     epochs: int = setting(
         39, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"), note="the paper's",
-        presets={"1b": 1}, resumable=True,
+        presets={"modern": 32, "1b": 1}, resumable=True,
     )  # fmt: skip
     batch: int = setting(
         20, "Batch size: rows of a minibatch, each of which reads a segment of the text.", panel=TRAINING, least=1,
@@ -107,7 +109,7 @@ class Settings:
     )  # fmt: skip
     bptt: int = setting(
         20, "Time steps of a minibatch, over which gradients are backpropagated. The state is carried over.",
-        panel=TRAINING, least=1, most=1_000_000, note="the paper's",
+        panel=TRAINING, least=1, most=1_000_000, note="the paper's", presets={"modern": 35},
     )  # fmt: skip
     optimizer: str = setting(
         "sgd", "Optimizer.", panel=TRAINING, metavar="|".join(OPTIMIZERS), choices=tuple(OPTIMIZERS),
@@ -132,6 +134,7 @@ class Settings:
         "plateau: divided by --decay after each epoch that does not improve on the best one (needs --valid). cosine: "
         "falls from --lr to 0 over all epochs, along a half cosine.",
         panel=TRAINING, metavar="step|plateau|cosine", choices=("step", "plateau", "cosine"), note="the paper's",
+        presets={"modern": "cosine"},
     )  # fmt: skip
     decay: float = setting(
         1.2, "Divide the learning rate by this: see --schedule.", panel=TRAINING, metavar="X",
@@ -161,8 +164,8 @@ class Settings:
     )  # fmt: skip
     seed: int = setting(
         1,
-        "Seed of all random numbers. On the CPU, the same seed and threads give the same bytes. A GPU adds in no fixed "
-        "order: there, two runs differ by rounding, which training amplifies.",
+        "Seed of all random numbers. The same seed gives the same bytes, on the CPU with the same threads and on the "
+        "same model of GPU.",
         panel=TRAINING, least=0, most=2**63 - 1,
     )  # fmt: skip
     threads: int = setting(
@@ -251,7 +254,11 @@ class Settings:
 
 def _with_derived(values: dict[str, Any]) -> dict[str, Any]:
     """Add the embedding size and learning rate that follow from a preset's hidden units and optimizer."""
-    return values | {"embedding": values["hidden"], "lr": RATES[values["optimizer"]]}
+    hidden, optimizer = values.get("hidden", Settings.hidden), values.get("optimizer", Settings.optimizer)
+    return values | {"embedding": hidden, "lr": RATES[optimizer]}
 
 
-PRESETS: dict[str, dict[str, Any]] = {"ptb": {}, "1b": _with_derived(preset(Settings, "1b"))}
+PRESETS: dict[str, dict[str, Any]] = {
+    "ptb": {},
+    **{name: _with_derived(preset(Settings, name)) for name in ("modern", "1b")},
+}

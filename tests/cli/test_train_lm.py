@@ -78,6 +78,15 @@ def test_presets_are_the_papers(neglm: Neglm, corpus: Path) -> None:
     assert large["parameters"] == large["vocabulary"] * (512 + 512) + 4 * 512 * 1025
 
 
+@pytest.mark.parametrize(("options", "tables"), [((), 1), (("--no-tie",), 2), (("--tie",), 1)])
+def test_options_count_more_than_a_preset(neglm: Neglm, corpus: Path, options: tuple[str, ...], tables: int) -> None:
+    shape = ("--hidden", "9", "--epochs", "3")
+    dry = neglm("train-lm", "corpus.txt", "--preset", "modern", *shape, *options, "--dry-run", "--json")
+    found = json.loads(dry.stdout)
+    assert found["epochs"] == 3
+    assert found["parameters"] == found["vocabulary"] * tables * 9 + 2 * 4 * 9 * 19
+
+
 @pytest.mark.parametrize(("loss", "biases"), [("neglm", 0), ("neg", 0), ("neglm-b", 1), ("nce", 1), ("softmax", 1)])
 def test_losses_without_a_bias_have_fewer_parameters(neglm: Neglm, corpus: Path, loss: str, biases: int) -> None:
     found = json.loads(neglm("train-lm", "corpus.txt", *SMALL, "--loss", loss, "--dry-run", "--json").stdout)
