@@ -55,7 +55,7 @@ class Format:
             return b"\t".join([*(_number(value).encode() for value in values.values()), line])
         found = self._object(line)
         if found.keys() & values.keys():
-            rounded = {name: json.loads(_number(value)) for name, value in values.items()}
+            rounded = {name: type(value)(_number(value)) for name, value in values.items()}
             return json.dumps({**found, **rounded}, ensure_ascii=False).encode(errors="replace")
         added = ", ".join(f"{json.dumps(name)}: {_number(value)}" for name, value in values.items())
         return line.rstrip()[:-1].rstrip() + f", {added}}}".encode()
