@@ -41,7 +41,7 @@ def record(commands: list[str], columns: int, until: str | None) -> list[list[An
         stream.feed(b"\x1b[32m$\x1b[0m " + command.encode() + b"\r\n")
         for data in _output(command, columns):
             stream.feed(data)
-            if kept is None and until and any(re.search(until, line) for line in screen.display):
+            if kept is None and until and any(re.search(until, line.rstrip()) for line in screen.display):
                 kept = _cells(screen)
     if until and kept is None:
         raise SystemExit(f"no line of the screen matched {until}")

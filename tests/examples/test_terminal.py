@@ -33,7 +33,7 @@ def test_the_moment_at_which_a_line_appears(tmp_path: Path) -> None:
 
 def test_failures(tmp_path: Path) -> None:
     assert "false failed with exit code 1" in record(tmp_path, "false").stderr
-    assert "no line of the screen matched two" in record(tmp_path, "--until", "^two$", "echo one").stderr
+    assert "no line of the screen matched ^two$" in record(tmp_path, "--until", "^two$", "echo one").stderr
     assert not (tmp_path / "out.svg").exists()
 
 
