@@ -12,7 +12,7 @@ from neglm_cli.lm.cuda.losses import VocabularyScores
 from neglm_cli.lm.cuda.network import Kernels, Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
 from neglm_cli.lm.cuda.scorer import CudaScorer
-from neglm_cli.lm.cuda.staging import StagingBuffer
+from neglm_cli.lm.cuda.staging import StagingBuffer, step_values
 from neglm_cli.lm.cuda.tensors import load_tensors, to_tensors
 from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows, rows_of_tables
@@ -85,7 +85,8 @@ class CudaDevice:
         keys = dropout_keys(settings, minibatch.epoch, minibatch.number, self.shape.layers)
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._setup.rows], minibatch.targets[self._setup.rows]
-        header = [first, stride, noise_key, noise_position, int(keys.words)]
+        step = step_values(settings.optimizer, minibatch.step, minibatch.rate, minibatch.decay)
+        header = [first, stride, noise_key, noise_position, int(keys.words), *step]
         buffer.send(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
         config = StepConfig(
             batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs),
@@ -118,13 +119,13 @@ class CudaDevice:
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         if self.settings.exact_adam:
-            self._training.flush_all_lazy_updates(step, rate)
+            self._training.flush_all_rows(step, rate)
 
     def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
         rows = rows_of_tables(self.shape, inputs, targets)
         starts = {table: number * self.shape.words for number, table in enumerate(self.shape.tables)}
         all_rows = np.concatenate([starts[table] + words for table, words in rows.items()])
-        self._training.flush_decay(step, decay, all_rows)
+        self._training.flush_rows(all_rows, step, decay=decay)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of the training's arrays; see `Training.memory`."""

@@ -5,8 +5,15 @@ import numpy as np
 from neglm_cli.lm.cuda.arrays import BatchArrays
 from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
 from neglm_cli.lm.cuda.gpu import Gpu, Signal
+from neglm_cli.lm.optimizers import KINDS, step_rate
 
 S32 = np.uint64(32)
+
+
+def step_values(optimizer: str, step: int, rate: float, decay: float = 0.0) -> list[int]:
+    """Return the values of a header from STEP to DECAY."""
+    rates = np.array([rate, step_rate(KINDS[optimizer], rate, step), decay], np.float32)
+    return [step, *rates.view(np.uint32).tolist()]
 
 
 class StagingBuffer:
