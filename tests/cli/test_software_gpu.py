@@ -103,6 +103,15 @@ def test_the_order_of_threads_changes_no_byte(run: Run) -> None:
     assert models[0] == models[1] == models[2]
 
 
+def test_graphs_change_no_byte(run: Run) -> None:
+    """Epochs end with a shorter minibatch; the learning rate differs in each one."""
+    train = ("train-lm", "corpus.txt", *SETTINGS, "--schedule", "cosine", "--device", "cuda", "--output")
+    Path("fault").write_text("no graphs", encoding="ascii")
+    run(*train, "graphs", SOFTWARE_GPU_STREAMS="late")
+    run(*train, "launches", SOFTWARE_GPU_FAULT=str(Path("fault").absolute()))
+    assert Path("graphs").read_bytes() == Path("launches").read_bytes()
+
+
 def test_the_second_start_compiles_nothing(run: Run) -> None:
     train = ("train-lm", "corpus.txt", *SETTINGS, "--device", "cuda", "--output")
     run(*train, "one")

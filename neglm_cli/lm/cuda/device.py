@@ -8,6 +8,7 @@ import numpy as np
 from neglm_cli.lm.cuda.arrays import StepConfig, table_width, zero_weights
 from neglm_cli.lm.cuda.gemm import MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu, Signal
+from neglm_cli.lm.cuda.graphs import GraphCache
 from neglm_cli.lm.cuda.losses import VocabularyScores
 from neglm_cli.lm.cuda.network import Kernels, Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
@@ -71,6 +72,7 @@ class CudaDevice:
         if self.settings.recurrent_dropout_threshold:
             network.allocate_dropped()
         self._training = Training(self._setup, network, self.weights)
+        self._graphs = GraphCache(gpu)
         self._has_average = False
         rows = batch * self.settings.bptt
         self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
@@ -87,14 +89,25 @@ class CudaDevice:
         inputs, targets = minibatch.inputs[self._setup.rows], minibatch.targets[self._setup.rows]
         step = step_values(settings.optimizer, minibatch.step, minibatch.rate, minibatch.decay)
         header = [first, stride, noise_key, noise_position, int(keys.words), *step]
-        buffer.send(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
+        buffer.fill(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
         config = StepConfig(
             batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs),
             int(settings.variational), settings.embedding_dropout_threshold, settings.recurrent_dropout_threshold,
         )  # fmt: skip
-        self._training.step(buffer.batch, config, minibatch)
-        done = self.gpu.copy_out(self._training.result, buffer.result)
-        buffer.done = pending = PendingMinibatch(done, buffer.result, minibatch.inputs.size)
+        activations, last_rows = self._training.activations, self._training.activations.last_rows
+
+        def work() -> None:
+            activations.last_rows = last_rows  # an attempt to capture changes it
+            buffer.send()
+            self._training.step(buffer.batch, config, minibatch)
+            self.gpu.copy_out(self._training.result, buffer.result)
+
+        if self._setup.ranks.size == 1:
+            self._graphs.run((buffer, config, last_rows), work)
+        else:  # ranks exchange gradients amid the step
+            work()
+        activations.last_rows = config.rows
+        buffer.done = pending = PendingMinibatch(self.gpu.event(), buffer.result, minibatch.inputs.size)
         if self._setup.ranks.size == 1:
             return pending
         local = pending.result()

@@ -211,9 +211,7 @@ def swap(a: Floats, b: Floats) -> None:
 
 
 @kernel(threads=128)
-def flush_decay(
-    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, header: Bits
-) -> None:
+def flush_decay(moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, header: Bits) -> None:
     """Apply the decay of anchored SGD that rows skipped before a step; arguments as of `flush_lazy_updates`."""
     p, anchor, _ = moments
     step, decay = np.int64(header[STEP]), float_of(header[DECAY])
