@@ -68,7 +68,7 @@ class CudaDevice:
 
     def prepare_training(self) -> None:
         gpu, shape, batch = self.gpu, self.shape, self._setup.batch
-        network = Network(gpu, self.kernels, shape, self.weights.views, batch)
+        network = Network(gpu, self.kernels.for_training(), shape, self.weights.views, batch)
         if self.settings.recurrent_dropout_threshold:
             network.allocate_dropped()
         self._training = Training(self._setup, network, self.weights)

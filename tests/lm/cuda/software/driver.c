@@ -302,12 +302,14 @@ static void run(const struct launch *launch) {
 
 struct stream;
 struct work {
-  enum { COPY, LAUNCH, WAIT } kind;
+  enum { COPY, LAUNCH, WAIT, CALL } kind;
   void *to;
   const void *from;
   size_t size;
   void *staged; /* what `from` had, if it is not page-locked */
   struct launch *launch;
+  void (*call)(void *); /* a function of the host, and its argument */
+  void *data;
   struct stream *other;
   uint64_t position; /* of the other stream */
   struct work *next;
@@ -340,6 +342,8 @@ static void run_to(struct stream *stream, uint64_t position) {
       memcpy(work->to, work->staged ? work->staged : work->from, work->size);
     else if (work->kind == LAUNCH)
       run(work->launch);
+    else if (work->kind == CALL)
+      work->call(work->data);
     else
       run_to(work->other, work->position);
     free(work->staged), free(work->launch), free(work);
@@ -684,6 +688,12 @@ static int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, u
                                      unsigned bz, unsigned shared, void *stream, void **arguments) {
   return launch(function, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, stream, arguments, 1);
 }
+static int cuLaunchHostFunc(void *stream, void (*call)(void *), void *data) {
+  int status = breaks_capture(stream, 0);
+  if (!status)
+    put(stream, (struct work){.kind = CALL, .call = call, .data = data});
+  return status;
+}
 struct attribute {
   int kind;
   char padding[4];
@@ -730,7 +740,8 @@ static const struct {
     ENTRY(cuLibraryGetKernel), ENTRY(cuModuleGetFunction), ENTRY(cuKernelGetFunction), ENTRY(cuKernelGetAttribute),
     ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
     ENTRY(cuLaunchCooperativeKernel), ENTRY(cuLaunchKernelEx), ENTRY(cuStreamBeginCapture), ENTRY(cuStreamEndCapture),
-    {"cuGraphInstantiateWithFlags", cuGraphInstantiate}, ENTRY(cuGraphLaunch), ENTRY(cuGraphDestroy), ENTRY(cuGraphExecDestroy), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
+    {"cuGraphInstantiateWithFlags", cuGraphInstantiate}, ENTRY(cuGraphLaunch), ENTRY(cuGraphDestroy), ENTRY(cuGraphExecDestroy),
+    ENTRY(cuLaunchHostFunc), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
 };
 
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
