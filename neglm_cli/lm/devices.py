@@ -46,6 +46,16 @@ class UnusableGpuError(NeglmError):
         self.absent, self.broken = absent, broken
 
 
+class PrecisionError(NeglmError):
+    """The reason why --precision cannot be used; there is no fallback."""
+
+
+def check_precision(precision: str, gpu: "Gpu | None") -> None:
+    """Raise unless this device may have it."""
+    if precision != "fp32" and gpu is None:
+        raise PrecisionError(f"--precision {precision} needs a GPU: use --device cuda, or --precision fp32 on the CPU")
+
+
 def _has_driver() -> bool:
     """Return False if there is no CUDA driver: numba-cuda, which would look for one, takes a second to import."""
     if os.environ.get("NUMBA_CUDA_DRIVER") or os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0":
@@ -105,6 +115,8 @@ def make_device(
         device, failure = None, ""
         try:
             device = _on_gpu(gpu, model, training, note, ranks)
+        except PrecisionError:
+            raise
         except Exception as error:  # whatever a driver or a compiler raises
             failure = str(error) if isinstance(error, NeglmError) else f"the GPU fails: {described(error)}"
             if not gpu.optional:
@@ -115,6 +127,8 @@ def make_device(
         if device is not None:
             device.close()
         note(f"using the CPU: {failures[0]}")
+    if training:
+        check_precision(settings.precision, None)
     return _on_cpu(model, training, ranks)
 
 
@@ -129,7 +143,7 @@ def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
 
 
 def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None], ranks: Ranks) -> Device:
-    from neglm_cli.lm.cuda.autotune import choose_gemm
+    from neglm_cli.lm.cuda.autotune import choose_gemm, rounded_gemm
     from neglm_cli.lm.cuda.device import CudaDevice
     from neglm_cli.lm.cuda.gemm import Extent
     from neglm_cli.lm.cuda.gpu import IS_SIMULATED
@@ -143,6 +157,8 @@ def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None
     kernels = Kernels(choose_gemm(gpu, extent, note))
     if not IS_SIMULATED:  # where it would take minutes
         smoke_test(gpu, settings, training, kernels, ranks.size)
+    if training and settings.precision != "fp32":
+        kernels = replace(kernels, rounded_gemm=rounded_gemm(gpu, extent, settings.precision))
     device = CudaDevice(*model, gpu, kernels, ranks)
     if training:
         device.prepare_training()

@@ -127,11 +127,13 @@ def check_files(request: Request, *outputs: str | None) -> None:
 @contextmanager
 def open_training(request: Request, host: Host) -> Iterator["LmTraining"]:
     """Prepare the training that a checked request asks for, and lock its output."""
+    from neglm_cli.lm.devices import check_precision
     from neglm_cli.runs import train_lm_jobs
     from neglm_cli.runs.resources import find_gpu
     from neglm_cli.runs.train_lm_training import LmTraining
 
     gpu = find_gpu(request.device, host.note)
+    check_precision(request.given.get("precision", Settings.precision), gpu)  # before the long work on the texts
     with ExitStack() as resources:
         on_rank0(ranks(), lambda: resources.enter_context(exclusive(request.output)))
         if request.resume:

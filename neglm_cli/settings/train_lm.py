@@ -168,6 +168,12 @@ class Settings:
         "same model of GPU.",
         panel=TRAINING, least=0, most=2**63 - 1,
     )  # fmt: skip
+    precision: str = setting(
+        "fp32",
+        "Matrix products on a GPU: tf32 and bf16 round their inputs, for tensor cores; parameters and sums stay in "
+        "fp32. They need cuBLAS (pip install 'neglm[cublas]') and compute capability 8.0.",
+        panel=RUNTIME, metavar="fp32|tf32|bf16", choices=("fp32", "tf32", "bf16"), resumable=True,
+    )  # fmt: skip
     threads: int = setting(
         1, "Threads; under mpirun, those of each rank.", panel=RUNTIME, least=1, most=1024, shown="all cores",
         resumable=True,

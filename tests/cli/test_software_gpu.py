@@ -39,6 +39,8 @@ SCHEDULES = {
 }
 EXACT_ADAM = ("--optimizer", "adam", "--adam", "exact", "--lr", "0.01")
 
+SOFTWARE = Path(__file__).parents[1] / "lm" / "cuda" / "software"
+
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -103,6 +105,15 @@ def test_the_order_of_threads_changes_no_byte(run: Run) -> None:
     assert models[0] == models[1] == models[2]
 
 
+def test_graphs_change_no_byte(run: Run) -> None:
+    """Epochs end with a shorter minibatch; the learning rate differs in each one."""
+    train = ("train-lm", "corpus.txt", *SETTINGS, "--schedule", "cosine", "--device", "cuda", "--output")
+    Path("fault").write_text("no graphs", encoding="ascii")
+    run(*train, "graphs", SOFTWARE_GPU_STREAMS="late")
+    run(*train, "launches", SOFTWARE_GPU_FAULT=str(Path("fault").absolute()))
+    assert Path("graphs").read_bytes() == Path("launches").read_bytes()
+
+
 def test_the_second_start_compiles_nothing(run: Run) -> None:
     train = ("train-lm", "corpus.txt", *SETTINGS, "--device", "cuda", "--output")
     run(*train, "one")
@@ -122,6 +133,35 @@ def test_the_gpu_with_most_free_memory_is_chosen(run: Run, free: str, chosen: st
     path = os.pathsep.join([str(smi.parent.absolute()), os.environ["PATH"]])
     result = run("eval", "model", "--test", "corpus.txt", PATH=path, SOFTWARE_GPUS="2")
     assert f"using software GPU ({chosen})" in result.stderr.decode()
+
+
+@pytest.fixture
+def cublas() -> dict[str, str]:
+    """Variables of an environment with emulated cuBLAS."""
+    return {"PYTHONPATH": os.pathsep.join(map(str, (SOFTWARE / "packages", SOFTWARE.parents[3])))}
+
+
+def test_lower_precision(run: Run, cublas: dict[str, str]) -> None:
+    """Models of tf32 and bf16 differ from that of fp32, and predict as well."""
+    train = ("train-lm", "corpus.txt", *SETTINGS, "--epochs", "4", "--device", "cuda")
+    perplexities = []
+    for precision in ("fp32", "tf32", "bf16"):
+        run(*train, "--precision", precision, "--output", precision, **cublas)
+        found = run("eval", precision, "--test", "corpus.txt", "--json", "--device", "cpu")
+        perplexities.append(only_text(found.stdout)["perplexity"])
+    assert len(set(perplexities)) == 3
+    assert perplexities[1:] == pytest.approx([perplexities[0]] * 2, rel=0.005)
+    embeddings = [LanguageModel.load(precision).tensors["embedding"] for precision in ("fp32", "tf32", "bf16")]
+    tf32, bf16 = (np.abs(other - embeddings[0]).max() for other in embeddings[1:])
+    assert 1e-6 < tf32 < bf16 < 0.05
+
+
+def test_graphs_capture_products_of_cublas(run: Run, cublas: dict[str, str]) -> None:
+    Path("fault").write_text("no graphs", encoding="ascii")
+    train = ("train-lm", "corpus.txt", *SETTINGS, "--precision", "bf16", "--device", "cuda", "--output")
+    run(*train, "graphs", SOFTWARE_GPU_STREAMS="late", **cublas)
+    run(*train, "launches", SOFTWARE_GPU_FAULT=str(Path("fault").absolute()), **cublas)
+    assert Path("graphs").read_bytes() == Path("launches").read_bytes()
 
 
 @pytest.mark.slow_gpu

@@ -415,6 +415,14 @@ def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
         assert part in refused(neglm, "corpus.txt", *arguments, code=2)
 
 
+def test_lower_precision_needs_a_gpu(neglm: Neglm, corpus: Path) -> None:
+    """Said before the words are counted; also for a dry run."""
+    for options in ((), ("--dry-run",)):
+        said = refused(neglm, "corpus.txt", *SMALL, "--precision", "tf32", "--device", "cpu", *options)
+        assert said == "neglm: --precision tf32 needs a GPU: use --device cuda, or --precision fp32 on the CPU"
+    neglm("train-lm", "corpus.txt", *SMALL, "--precision", "fp32", "--device", "cpu")
+
+
 def test_texts_that_do_not_fit_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
     neglm("vocab", "corpus.txt")
     assert "there is a vocabulary already" in refused(neglm, *SMALL, "--min-count", "2", code=2)

@@ -5,12 +5,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from neglm_cli.lm.checks import described
 from neglm_cli.lm.cuda.blas import cublas_of
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu
+from neglm_cli.lm.devices import PrecisionError
 
 REPEATS = 5
-TOLERANCE = 1e-4  # relative to the largest value
+TOLERANCES = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 2e-2}  # relative to the largest value
+TENSOR_CORES = (8, 0)  # compute capability from which on they take tf32 and bf16
 
 
 def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
@@ -30,6 +33,26 @@ def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
     return theirs if trial.seconds(theirs) < trial.seconds(ours) else ours
 
 
+def rounded_gemm(gpu: Gpu, extent: Extent, precision: str) -> Gemm:
+    """Return cuBLAS, with inputs of products rounded to tf32 or bf16. Raise PrecisionError if that does not work."""
+    if gpu.capability < TENSOR_CORES:
+        raise PrecisionError(
+            f"--precision {precision} needs a GPU of compute capability 8.0, but {gpu.name} has "
+            "{}.{}: use --precision fp32".format(*gpu.capability)
+        )
+    try:
+        theirs = cublas_of(gpu, precision)
+        if theirs is not None and Trial(gpu, extent).agree(TiledGemm(gpu), theirs, precision):
+            return theirs
+    except Exception as error:  # anything a broken installation may raise
+        raise PrecisionError(
+            f"--precision {precision} needs cuBLAS, which does not work: {described(error)}"
+        ) from error
+    if theirs is None:
+        raise PrecisionError(f"--precision {precision} needs cuBLAS: install it with pip install 'neglm[cublas]'")
+    raise PrecisionError(f"--precision {precision} gives wrong products on this GPU: use --precision fp32")
+
+
 class Trial:
     """Products of random matrices, in all three forms."""
 
@@ -44,8 +67,8 @@ class Trial:
         }
         self._result = MatrixView(gpu.zeros((m, n)))
 
-    def agree(self, one: Gemm, other: Gemm) -> bool:
-        return self.difference(one, other) <= TOLERANCE
+    def agree(self, one: Gemm, other: Gemm, precision: str = "fp32") -> bool:
+        return self.difference(one, other) <= TOLERANCES[precision]
 
     def difference(self, one: Gemm, other: Gemm) -> float:
         """Return the largest difference in any form, relative to the product's largest value."""

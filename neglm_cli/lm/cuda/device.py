@@ -8,11 +8,12 @@ import numpy as np
 from neglm_cli.lm.cuda.arrays import StepConfig, table_width, zero_weights
 from neglm_cli.lm.cuda.gemm import MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import Gpu, Signal
+from neglm_cli.lm.cuda.graphs import GraphCache
 from neglm_cli.lm.cuda.losses import VocabularyScores
 from neglm_cli.lm.cuda.network import Kernels, Network, PersistentPlan, read_state, write_state
 from neglm_cli.lm.cuda.optimizer import LOSS, NORM
 from neglm_cli.lm.cuda.scorer import CudaScorer
-from neglm_cli.lm.cuda.staging import StagingBuffer
+from neglm_cli.lm.cuda.staging import StagingBuffer, step_values
 from neglm_cli.lm.cuda.tensors import load_tensors, to_tensors
 from neglm_cli.lm.cuda.training import Training
 from neglm_cli.lm.device import Finished, Minibatch, Pending, State, StepResult, Tensors, gather_rows, rows_of_tables
@@ -67,10 +68,11 @@ class CudaDevice:
 
     def prepare_training(self) -> None:
         gpu, shape, batch = self.gpu, self.shape, self._setup.batch
-        network = Network(gpu, self.kernels, shape, self.weights.views, batch)
+        network = Network(gpu, self.kernels.for_training(), shape, self.weights.views, batch)
         if self.settings.recurrent_dropout_threshold:
             network.allocate_dropped()
         self._training = Training(self._setup, network, self.weights)
+        self._graphs = GraphCache(gpu)
         self._has_average = False
         rows = batch * self.settings.bptt
         self._staging = cycle([StagingBuffer(gpu, rows, shape.layers) for _ in range(QUEUED + 2)])
@@ -85,15 +87,27 @@ class CudaDevice:
         keys = dropout_keys(settings, minibatch.epoch, minibatch.number, self.shape.layers)
         noise_key = int(stream(settings.seed, NOISE, minibatch.epoch))
         inputs, targets = minibatch.inputs[self._setup.rows], minibatch.targets[self._setup.rows]
-        header = [first, stride, noise_key, noise_position, int(keys.words)]
-        buffer.send(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
+        step = step_values(settings.optimizer, minibatch.step, minibatch.rate, minibatch.decay)
+        header = [first, stride, noise_key, noise_position, int(keys.words), *step]
+        buffer.fill(inputs, targets, header, np.concatenate([keys.units, keys.recurrent]))
         config = StepConfig(
             batch, steps, settings.dropout_threshold, self.reset_word, 1 / len(minibatch.inputs),
             int(settings.variational), settings.embedding_dropout_threshold, settings.recurrent_dropout_threshold,
         )  # fmt: skip
-        self._training.step(buffer.batch, config, minibatch)
-        done = self.gpu.copy_out(self._training.result, buffer.result)
-        buffer.done = pending = PendingMinibatch(done, buffer.result, minibatch.inputs.size)
+        activations, last_rows = self._training.activations, self._training.activations.last_rows
+
+        def work() -> None:
+            activations.last_rows = last_rows  # an attempt to capture changes it
+            buffer.send()
+            self._training.step(buffer.batch, config, minibatch)
+            self.gpu.copy_out(self._training.result, buffer.result)
+
+        if self._setup.ranks.size == 1:
+            self._graphs.run((buffer, config, last_rows), work)
+        else:  # ranks exchange gradients amid the step
+            work()
+        activations.last_rows = config.rows
+        buffer.done = pending = PendingMinibatch(self.gpu.event(), buffer.result, minibatch.inputs.size)
         if self._setup.ranks.size == 1:
             return pending
         local = pending.result()
@@ -118,13 +132,13 @@ class CudaDevice:
 
     def flush_lazy_updates(self, step: int, rate: float) -> None:
         if self.settings.exact_adam:
-            self._training.flush_all_lazy_updates(step, rate)
+            self._training.flush_all_rows(step, rate)
 
     def flush_decay(self, step: int, decay: float, inputs: np.ndarray | None, targets: np.ndarray | None) -> None:
         rows = rows_of_tables(self.shape, inputs, targets)
         starts = {table: number * self.shape.words for number, table in enumerate(self.shape.tables)}
         all_rows = np.concatenate([starts[table] + words for table, words in rows.items()])
-        self._training.flush_decay(step, decay, all_rows)
+        self._training.flush_rows(all_rows, step, decay=decay)
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of the training's arrays; see `Training.memory`."""

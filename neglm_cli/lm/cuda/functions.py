@@ -10,10 +10,17 @@ from neglm_cli.objective.random import draw
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LOWER, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-# Of a minibatch's header. It ends with the keys of dropout masks: of units, then of recurrent weights.
-FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, WORD_KEY, DROPOUT_KEYS = range(6)
+# Of a minibatch's header. Rates are the bits of a float32; STEP_RATE: see `optimizers.step_rate`. It ends with the keys
+# of dropout masks: of units, then of recurrent weights.
+FIRST, STRIDE, NOISE_KEY, NOISE_POSITION, WORD_KEY, STEP, RATE, STEP_RATE, DECAY, DROPOUT_KEYS = range(10)
 inlined = register_jitable  # compiled without a GPU, unlike a device function of Numba's
 index = np.uint64  # of an element of an array: Numba tests other types for indices from the end, below 0
+
+
+@inlined
+def float_of(bits):
+    """The float32 with these bits."""
+    return np.uint32(bits).view(np.float32)
 
 
 @inlined

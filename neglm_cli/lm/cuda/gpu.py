@@ -146,7 +146,7 @@ def gpus() -> int:
 
 
 class Gpu:
-    """One GPU, with one stream for kernels and one for concurrent copies.
+    """One GPU, with one stream for kernels and copies.
 
     optional: chosen by `--device auto`; the CPU replaces it if it fails at the start."""
 
@@ -158,7 +158,6 @@ class Gpu:
         self._attach()
         self._device = cuda.get_current_device()
         self._stream = cuda.stream()
-        self._copies = cuda.stream()
         self._compiled: dict[tuple[str, int], Any] = {}
         self._launchers: dict[tuple[str, int], Launcher | None] = {}
         self._cache = None if IS_SIMULATED else self._enable_cache()
@@ -294,18 +293,14 @@ class Gpu:
         return int(overload.max_cooperative_grid_blocks(threads, shared))
 
     def copy_in(self, array: Array, host: np.ndarray) -> None:
-        """Queue a copy to the GPU, concurrent with work queued so far; work queued later waits for it."""
+        """Queue a copy to the GPU. host: of `pinned`."""
         self._attach()
-        array.copy_to_device(host, self._copies)
-        copied = cuda.event()
-        copied.record(self._copies)
-        copied.wait(self._stream)
+        array.copy_to_device(host, self._stream)
 
-    def copy_out(self, array: Array, host: np.ndarray) -> Signal:
-        """Queue a copy to the host after the work queued so far."""
+    def copy_out(self, array: Array, host: np.ndarray) -> None:
+        """Queue a copy to the host. host: of `pinned`."""
         self._attach()
         array.copy_to_host(host, self._stream)
-        return self.event()
 
     def event(self) -> Signal:
         """Return a signal for the completion of all work queued so far."""

@@ -1,6 +1,6 @@
 """The launches of the forward and backward pass through the layers of a model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -62,6 +62,10 @@ class Kernels:
 
     gemm: Gemm
     steps: StepKernels = lstm.STEP_KERNELS
+    rounded_gemm: Gemm | None = None  # in training, for --precision
+
+    def for_training(self) -> "Kernels":
+        return self if self.rounded_gemm is None else replace(self, gemm=self.rounded_gemm)
 
 
 class Network:

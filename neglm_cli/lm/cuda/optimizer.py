@@ -7,8 +7,8 @@ import numpy as np
 from numba import float64
 
 from neglm_cli.lm.cuda.arrays import Moments, SparseGradients
-from neglm_cli.lm.cuda.functions import index, inlined
-from neglm_cli.lm.cuda.gpu import Doubles, Float, Floats, Ids, Int, cuda, kernel
+from neglm_cli.lm.cuda.functions import DECAY, RATE, STEP, STEP_RATE, float_of, index, inlined
+from neglm_cli.lm.cuda.gpu import Bits, Doubles, Float, Floats, Ids, Int, cuda, kernel
 from neglm_cli.lm.cuda.occurrences import ROWS
 from neglm_cli.lm.optimizers import (
     ADAGRAD,
@@ -31,7 +31,7 @@ from neglm_cli.lm.optimizers import (
 
 THREADS = 256  # at most, and a power of 2
 LOSS, NORM = range(2)  # of a minibatch's result
-RATE_STEPS = 1 << 15  # after which the bias correction is 1 in float32: 0.999^32768 = 6e-15
+CORRECTED_STEPS = 1 << 15  # after which the bias correction is 1 in float32: 0.999^32768 = 6e-15
 
 
 class Reduction(NamedTuple):
@@ -46,10 +46,8 @@ class Update(NamedTuple):
     """One step of the optimizer."""
 
     kind: Int  # of optimizer
-    step: Int  # from 1 on
-    rate: Float  # see `step_rate`
     clip: Float
-    decay: Float = 0.0  # of anchored SGD
+    header: Bits  # of the minibatch, with the step and its rates
 
 
 @kernel(threads=THREADS)
@@ -104,17 +102,24 @@ def loss_and_gradient_norm(
 
 
 @inlined
-def _update(moments, at, g, scale, update):
-    """Update one parameter; scale: the factor that clips its gradient g."""
+def _update(moments, at, g, scale, kind, rates):
+    """Update one parameter; scale: the factor that clips its gradient g; rates: of `_rates`."""
     p, m, v = moments
-    if update.kind == SGD:
-        p[at] = sgd(p[at], g, update.rate * scale)
-    elif update.kind == ADAGRAD:
-        p[at], v[at] = adagrad(p[at], v[at], scale * g, update.rate)
-    elif update.kind == ANCHORED:
-        p[at] = anchored(p[at], m[at], g, update.rate * scale, update.decay)
+    rate, decay = rates
+    if kind == SGD:
+        p[at] = sgd(p[at], g, rate * scale)
+    elif kind == ADAGRAD:
+        p[at], v[at] = adagrad(p[at], v[at], scale * g, rate)
+    elif kind == ANCHORED:
+        p[at] = anchored(p[at], m[at], g, rate * scale, decay)
     else:
-        p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, update.rate)
+        p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, rate)
+
+
+@inlined
+def _rates(header):
+    """Return the learning rate of the step, and the decay of anchored SGD."""
+    return float_of(header[STEP_RATE]), float_of(header[DECAY])
 
 
 @inlined
@@ -132,8 +137,9 @@ def update_range(moments: Moments, gradients: Floats, update: Update, result: Do
     scale = _clip_scale(result, update.clip)
     if scale == 0:
         return
+    rates = _rates(update.header)
     for i in range(cuda.grid(1), count, cuda.gridsize(1)):
-        _update(moments, first + i, gradients[i], scale, update)
+        _update(moments, first + i, gradients[i], scale, update.kind, rates)
 
 
 @kernel(threads=128)
@@ -142,34 +148,35 @@ def update_rows(
 ) -> None:
     """Update rows of the table, a block for each. Adam and anchored SGD keep the step of each row's last update."""
     rows, counts, values = sparse
-    scale, width = _clip_scale(result, update.clip), values.shape[1]
+    scale, width, rates = _clip_scale(result, update.clip), values.shape[1], _rates(update.header)
     for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
         row = rows[slot]
         if scale != 0:
             for column in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-                _update(moments, np.int64(row) * width + column, values[slot, column], scale, update)
+                _update(moments, np.int64(row) * width + column, values[slot, column], scale, update.kind, rates)
         if cuda.threadIdx.x == 0 and (update.kind == ADAM or update.kind == ANCHORED):
-            last_update_step[row] = update.step
+            last_update_step[row] = np.int64(update.header[STEP])
 
 
-def lazy_rates(rate: float) -> np.ndarray:
-    """Return Adam's learning rate of each step, which includes the bias correction: float32 (RATE_STEPS,). The last
-    one is that of all later steps."""
-    steps = np.arange(RATE_STEPS, dtype=np.float64)
+def bias_corrections() -> np.ndarray:
+    """Return the factors of Adam's learning rate in each step: float32 (CORRECTED_STEPS,). The last one is that of all
+    later steps."""
+    steps = np.arange(CORRECTED_STEPS, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):  # of step 0, which does not exist
         corrections = np.sqrt(1 - np.float64(BETA2) ** steps) / (1 - np.float64(BETA1) ** steps)
-    return np.asarray(rate * corrections, np.float32)
+    return np.asarray(corrections, np.float32)
 
 
 @kernel(threads=128)
 def flush_lazy_updates(
-    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, rates: Floats
+    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, header: Bits, corrections: Floats
 ) -> None:
-    """Apply the updates of Adam that rows skipped before `step`: see `lm.cpu.optimizer`.
+    """Apply the updates of Adam that rows skipped before the header's step: see `lm.cpu.optimizer`.
 
-    width: of rows. rows, counts: as of `SparseGradients`. rates: of `lazy_rates`.
+    width: of rows. rows, counts: as of `SparseGradients`. corrections: of `bias_corrections`.
     """
     p, m, v = moments
+    step, base_rate = np.int64(header[STEP]), float_of(header[RATE])
     for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
         row = rows[slot]
         last = np.int64(last_update_step[row])
@@ -179,7 +186,7 @@ def flush_lazy_updates(
                 at = np.int64(row) * width + column
                 mean, square, value = m[at], v[at], p[at]
                 for at_step in range(last + 1, last + 1 + min(skipped, MAX_LAZY_STEPS)):  # type: ignore[operator]
-                    rate = rates[index(min(at_step, rates.size - 1))]
+                    rate = base_rate * corrections[index(min(at_step, corrections.size - 1))]
                     value, mean, square = adam_without_gradient(value, mean, square, rate)
                 if skipped > MAX_LAZY_STEPS:
                     mean, square = decay_moments(mean, square, skipped - MAX_LAZY_STEPS)
@@ -204,11 +211,10 @@ def swap(a: Floats, b: Floats) -> None:
 
 
 @kernel(threads=128)
-def flush_decay(
-    moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, step: Int, decay: Float
-) -> None:
-    """Apply the decay of anchored SGD that rows skipped before `step`; arguments as of `flush_lazy_updates`."""
+def flush_decay(moments: Moments, width: Int, last_update_step: Ids, rows: Ids, counts: Ids, header: Bits) -> None:
+    """Apply the decay of anchored SGD that rows skipped before a step; arguments as of `flush_lazy_updates`."""
     p, anchor, _ = moments
+    step, decay = np.int64(header[STEP]), float_of(header[DECAY])
     for slot in range(cuda.blockIdx.x, counts[ROWS], cuda.gridDim.x):
         row = rows[slot]
         last = np.int64(last_update_step[row])

@@ -120,7 +120,8 @@ class CudaScorer:
 
     def _send(self, inputs: np.ndarray, targets: np.ndarray) -> StagingBuffer:
         buffer = next(self._staging)
-        buffer.send(inputs, targets, [0] * DROPOUT_KEYS, self._no_keys)
+        buffer.fill(inputs, targets, [0] * DROPOUT_KEYS, self._no_keys)
+        buffer.send()
         return buffer
 
     def _write_state(self, state: State) -> None:

@@ -1,18 +1,25 @@
-"""Transfer of minibatches to the GPU, while it still computes earlier ones."""
+"""Transfer of minibatches to the GPU, filled while it still computes earlier ones."""
 
 import numpy as np
 
 from neglm_cli.lm.cuda.arrays import BatchArrays
 from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
 from neglm_cli.lm.cuda.gpu import Gpu, Signal
+from neglm_cli.lm.optimizers import KINDS, step_rate
 
 S32 = np.uint64(32)
+
+
+def step_values(optimizer: str, step: int, rate: float, decay: float = 0.0) -> list[int]:
+    """Return the values of a header from STEP to DECAY."""
+    rates = np.array([rate, step_rate(KINDS[optimizer], rate, step), decay], np.float32)
+    return [step, *rates.view(np.uint32).tolist()]
 
 
 class StagingBuffer:
     """Page-locked memory for a minibatch and its result, and the minibatch's copy on the GPU.
 
-    `send` waits for `done` before it overwrites the buffer. Unless a caller sets `done`, that is all launched work.
+    `fill` waits for `done` before it overwrites the buffer. Unless a caller sets `done`, that is all launched work.
     """
 
     def __init__(self, gpu: Gpu, rows: int, layers: int) -> None:
@@ -24,8 +31,8 @@ class StagingBuffer:
         self.result = gpu.pinned(2, np.float64)
         self.done: Signal = gpu
 
-    def send(self, inputs: np.ndarray, targets: np.ndarray, header: list[int], keys: np.ndarray) -> None:
-        """inputs, targets: (B, T). header: see `functions`; keys: of dropout."""
+    def fill(self, inputs: np.ndarray, targets: np.ndarray, header: list[int], keys: np.ndarray) -> None:
+        """Write a minibatch. inputs, targets: (B, T). header: see `functions`; keys: of dropout."""
         self.done.synchronize()
         self.done = self._gpu
         host, size = self._host, len(self.batch.header)
@@ -33,4 +40,7 @@ class StagingBuffer:
         host[DROPOUT_KEYS : DROPOUT_KEYS + len(keys)] = keys
         words = inputs.T.astype(np.uint64) | (targets.T.astype(np.uint64) << S32)
         host[size : size + words.size] = words.reshape(-1)
-        self._gpu.copy_in(self._device, host)
+
+    def send(self) -> None:
+        """Queue the copy to the GPU."""
+        self._gpu.copy_in(self._device, self._host)

@@ -23,14 +23,16 @@ from neglm_cli.lm.cuda.arrays import (
     zero_weights,
 )
 from neglm_cli.lm.cuda.data_parallel import DataParallel
+from neglm_cli.lm.cuda.functions import DECAY, DROPOUT_KEYS, STEP
 from neglm_cli.lm.cuda.gemm import MatrixView
 from neglm_cli.lm.cuda.gpu import Array, blocks_for
 from neglm_cli.lm.cuda.losses import make_loss
 from neglm_cli.lm.cuda.network import Network
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
+from neglm_cli.lm.cuda.staging import step_values
 from neglm_cli.lm.cuda.tables import TableGradients, most_rows
 from neglm_cli.lm.device import Minibatch
-from neglm_cli.lm.optimizers import KINDS, step_rate
+from neglm_cli.lm.optimizers import KINDS
 from neglm_cli.lm.setup import DeviceSetup
 
 SUM_BLOCKS = 256
@@ -59,7 +61,7 @@ class Training:
         )
         self.result = gpu.zeros(2, np.float64)  # of the last minibatch: see `optimizer.LOSS` and `NORM`
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
-        self._base_rate, self._lazy_rates = 0.0, gpu.zeros(1)
+        self._corrections = gpu.upload(optimizer.bias_corrections()) if settings.exact_adam else gpu.zeros(1)
         self._parallel = None
         if ranks.size > 1:
             parts = -(-setup.settings.batch // setup.batch)
@@ -68,19 +70,19 @@ class Training:
 
     def step(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
         """Train on one minibatch. batch: this rank's rows; global_batch: the rows of all ranks."""
-        self.forward_and_loss(batch, config, global_batch)
+        self.forward_and_loss(batch, config)
         self.backward(batch, config)
         sparse = self._tables.gradients
         if self._loss.dense_size and self._shape.tied:
             sparse = self._tables.move_to(self._loss.dense_gradients)
         if self._parallel is not None:
-            sparse = self._reduce(self._parallel, global_batch, sparse)
-        self.optimizer_step(config, global_batch, sparse)
+            sparse = self._reduce(self._parallel, batch, global_batch, sparse)
+        self.optimizer_step(batch, config, sparse)
 
-    def forward_and_loss(self, batch: BatchArrays, config: StepConfig, global_batch: Minibatch) -> None:
+    def forward_and_loss(self, batch: BatchArrays, config: StepConfig) -> None:
         self._tables.find_rows(batch, config, self._alias_table)
         if self._settings.catches_up:
-            self._flush(self._tables.gradients, global_batch)
+            self._flush(self._tables.gradients, batch.header)
         self._network.forward(self.weights.table, batch, config, self.activations, self._y)
         self._loss.compute(self.weights.table, self._buffers.d_y, batch, config)
 
@@ -90,7 +92,7 @@ class Training:
         self._tables.gather(batch, config)
 
     def _reduce(
-        self, parallel: DataParallel, global_batch: Minibatch, local: SparseGradients
+        self, parallel: DataParallel, batch: BatchArrays, global_batch: Minibatch, local: SparseGradients
     ) -> SparseGradients:  # fmt: skip
         """Sum the gradients of all ranks. Return the table's. local: this rank's."""
         dense = [self.gradients.layers]
@@ -98,10 +100,10 @@ class Training:
             dense.append(self._loss.dense_gradients.reshape(-1))
         sparse = parallel.reduce(global_batch, local, dense)
         if self._settings.catches_up:
-            self._flush(sparse, global_batch)  # rows that this rank did not touch
+            self._flush(sparse, batch.header)  # rows that this rank did not touch
         return sparse
 
-    def optimizer_step(self, config: StepConfig, global_batch: Minibatch, sparse: SparseGradients) -> None:
+    def optimizer_step(self, batch: BatchArrays, config: StepConfig, sparse: SparseGradients) -> None:
         """Clip gradients by norm, and update all parameters. If the norm is NaN or infinite, nothing is updated."""
         gpu, state, dense_size = self._gpu, self.state, self._loss.dense_size
         dense, layers = self._dense_gradients, self.weights.layers
@@ -110,9 +112,7 @@ class Training:
             layers=self.gradients.layers, sparse=sparse, dense=dense, losses=self._loss.losses,
             reduction=self._reduction, rows=config.rows, dense_size=dense_size,
         )  # fmt: skip
-        kind = KINDS[self._settings.optimizer]
-        rate = step_rate(kind, global_batch.rate, global_batch.step)
-        update = Update(kind, global_batch.step, rate, self._settings.clip, global_batch.decay)
+        update = Update(KINDS[self._settings.optimizer], self._settings.clip, batch.header)
         gpu.launch(
             optimizer.update_rows, blocks_for(gpu, self._tables.layout.total), moments=self._table_moments,
             sparse=sparse, last_update_step=state.last_update_step, update=update, result=self.result,
@@ -151,47 +151,29 @@ class Training:
             blocks = blocks_for(self._gpu, -(-average.size // optimizer.THREADS))
             yield average.reshape(-1), parameters.reshape(-1), blocks
 
-    def _flush(self, sparse: SparseGradients, global_batch: Minibatch) -> None:
+    def _flush(self, sparse: SparseGradients, header: Array) -> None:
+        """Apply the updates, or the decay of anchored SGD, that rows skipped before the header's step."""
+        common = {
+            "moments": self._table_moments, "width": table_width(self._shape), "header": header, "rows": sparse.rows,
+            "counts": sparse.counts, "last_update_step": self.state.last_update_step,
+        }  # fmt: skip
+        blocks = blocks_for(self._gpu, self._tables.layout.total)
         if self._settings.anchored:
-            self._flush_decay(sparse, global_batch.step, global_batch.decay)
+            self._gpu.launch(optimizer.flush_decay, blocks, **common)
         else:
-            self.flush_lazy_updates(sparse, global_batch.step, global_batch.rate)
+            self._gpu.launch(optimizer.flush_lazy_updates, blocks, corrections=self._corrections, **common)
 
-    def flush_lazy_updates(self, sparse: SparseGradients, step: int, rate: float) -> None:
-        """Apply the updates that rows skipped before `step`."""
-        self._gpu.launch(
-            optimizer.flush_lazy_updates, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments, width=table_width(self._shape),
-            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
-            rates=self._rates(rate),
-        )  # fmt: skip
-
-    def _rates(self, rate: float) -> Array:
-        """Return Adam's learning rates of all steps on the GPU; see `optimizer.lazy_rates`."""
-        if rate != self._base_rate:
-            self._base_rate, self._lazy_rates = rate, self._gpu.upload(optimizer.lazy_rates(rate))
-        return self._lazy_rates
-
-    def _flush_decay(self, sparse: SparseGradients, step: int, decay: float) -> None:
-        """Apply the decay of anchored SGD that rows skipped before `step`."""
-        self._gpu.launch(
-            optimizer.flush_decay, blocks_for(self._gpu, self._tables.layout.total),
-            moments=self._table_moments, width=table_width(self._shape),
-            last_update_step=self.state.last_update_step, rows=sparse.rows, counts=sparse.counts, step=step,
-            decay=decay,
-        )  # fmt: skip
-
-    def flush_all_lazy_updates(self, step: int, rate: float) -> None:
-        """Apply the lazy updates of all rows, after `step` steps."""
-        rows = np.arange(table_rows(self._shape))
+    def flush_rows(self, rows: np.ndarray, step: int, rate: float = 0.0, decay: float = 0.0) -> None:
+        """Apply what these rows of the table skipped in the first `step` steps."""
+        header = np.zeros(DROPOUT_KEYS, np.uint64)
+        header[STEP : DECAY + 1] = step_values(self._settings.optimizer, step + 1, rate, decay)
+        on_gpu = self._gpu.upload(header)
         for first in range(0, len(rows), FLUSHED_ROWS):
             with self._listed(rows[first : first + FLUSHED_ROWS]) as listed:
-                self.flush_lazy_updates(listed, step + 1, rate)
+                self._flush(listed, on_gpu)
 
-    def flush_decay(self, step: int, decay: float, rows: np.ndarray) -> None:
-        """Apply the decay that these rows of the table skipped in the first `step` steps."""
-        with self._listed(rows) as listed:
-            self._flush_decay(listed, step + 1, decay)
+    def flush_all_rows(self, step: int, rate: float) -> None:
+        self.flush_rows(np.arange(table_rows(self._shape)), step, rate)
 
     @contextmanager
     def _listed(self, rows: np.ndarray) -> Iterator[SparseGradients]:

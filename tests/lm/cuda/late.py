@@ -1,7 +1,7 @@
-"""A simulated GPU with the latest schedule that CUDA allows: a stream runs only when the host or another stream waits
+"""A simulated GPU with the latest schedule that CUDA allows: the stream runs only when the host waits
 for it. A buffer that is overwritten before queued work reads it causes wrong results.
 
-`Gpu` itself is the real one, with its streams, events and copies; only the simulator below it is replaced.
+`Gpu` itself is the real one, with its stream, events and copies; only the simulator below it is replaced.
 """
 
 from collections import deque
@@ -19,18 +19,15 @@ GARBAGE = 97  # value of uninitialized memory
 
 
 class Stream:
-    """Operations run in order, as late as possible or, if `eager`, as soon as they are queued."""
+    """Operations run in order, as late as possible."""
 
-    def __init__(self, eager: bool = False) -> None:
-        self._eager = eager
+    def __init__(self) -> None:
         self._queue: deque[Callable[[], object]] = deque()
         self._run = self.queued = 0
 
     def put(self, operation: Callable[[], object]) -> None:
         self._queue.append(operation)
         self.queued += 1
-        if self._eager:
-            self.synchronize()
 
     def run_to(self, position: int) -> None:
         while self._run < position:
@@ -44,9 +41,6 @@ class Stream:
 class Event:
     def record(self, stream: Stream) -> None:
         self._stream, self._position = stream, stream.queued
-
-    def wait(self, stream: Stream) -> None:
-        stream.put(self.synchronize)
 
     def synchronize(self) -> None:
         self._stream.run_to(self._position)
@@ -88,13 +82,13 @@ class LateKernel:
 
 
 class LateGpu(TurnTakingGpu):
-    """A GPU with one late stream, or two."""
+    """A GPU with a late stream."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, late_copies: bool) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu.cuda, "event", Event)
         monkeypatch.setattr(gpu.cuda, "device_array", _uninitialized)
         super().__init__()
-        self._stream, self._copies = Stream(), Stream(eager=not late_copies)
+        self._stream = Stream()
 
     def _compile(self, kernel: gpu.Kernel) -> LateKernel:
         return LateKernel(super()._compile(kernel))

@@ -4,6 +4,7 @@ import numpy as np
 
 from neglm_cli.lm import reference
 from neglm_cli.lm.cuda.arrays import BatchArrays
+from neglm_cli.lm.cuda.functions import DROPOUT_KEYS, STEP
 from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.objective.random import DROPOUT, draw, stream
 from neglm_cli.settings.train_lm import dropout_threshold
@@ -29,7 +30,8 @@ def _keys(count: int) -> np.ndarray:
 
 def header(layers: int = 1) -> np.ndarray:
     """See `functions`."""
-    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_POSITION, 0, *_keys(layers + 1)], np.uint64)
+    step = [0] * (DROPOUT_KEYS - STEP)
+    return np.array([FIRST_POSITION, STRIDE, NOISE_KEY, NOISE_POSITION, 0, *step, *_keys(layers + 1)], np.uint64)
 
 
 def packed(inputs: np.ndarray, targets: np.ndarray, capacity: int = 0) -> np.ndarray:

@@ -1,10 +1,5 @@
-"""cuBLAS is called correctly, and used only if its products are correct.
+"""cuBLAS is called correctly, and used only if its products are correct. `software.cublas` emulates it."""
 
-A substitute implements NVIDIA's documentation of cublasSgemmStridedBatched in NumPy:
-C = α·op(A)·op(B) + β·C, with column-major matrices whose columns start `ld` values apart.
-"""
-
-import ctypes
 import sys
 from typing import Any
 
@@ -12,10 +7,12 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cuda import autotune
-from neglm_cli.lm.cuda.blas import NOT_TRANSPOSED, TRANSPOSED, Cublas, cublas_of
+from neglm_cli.lm.cuda.blas import Cublas, cublas_of
 from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED
+from neglm_cli.lm.devices import PrecisionError
 from tests.lm.cuda.executors import TurnTakingGpu
+from tests.lm.cuda.software.cublas import EmulatedCublas, rounded
 from tests.lm.cuda.test_gemm import FORMS, SHAPES, Case
 
 
@@ -36,62 +33,52 @@ class HostGpu:
         return array.ctypes.data
 
 
-def floats_at(address: int, count: int) -> np.ndarray:
-    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
-
-
-def by_columns(address: int, rows: int, columns: int, ld: int) -> np.ndarray:
-    """Return a view of a column-major matrix."""
-    assert ld >= rows
-    memory = floats_at(address, ld * (columns - 1) + rows)
-    return np.lib.stride_tricks.as_strided(memory, (rows, columns), (4, 4 * ld))
-
-
-class StandIn:
-    """The part of nvmath.bindings.cublas that is used."""
-
-    def __init__(self) -> None:
-        self.stream = 0
-
-    def create(self) -> int:
-        return 7
-
-    def set_stream(self, handle: int, stream: int) -> None:
-        assert handle == 7
-        self.stream = stream
-
-    def sgemm_strided_batched(
-        self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, a: int, lda: int,
-        stride_a: int, b: int, ldb: int, stride_b: int, beta: int, c: int, ldc: int, stride_c: int, batch_count: int,
-    ) -> None:  # fmt: skip
-        assert handle == 7
-        assert {transa, transb} <= {NOT_TRANSPOSED, TRANSPOSED} == {0, 1}
-        one, old = (float(floats_at(address, 1)[0]) for address in (alpha, beta))
-        for i in range(batch_count):
-            first, second, result = a + 4 * i * stride_a, b + 4 * i * stride_b, c + 4 * i * stride_c
-            op_a = by_columns(first, k, m, lda).T if transa else by_columns(first, m, k, lda)
-            op_b = by_columns(second, n, k, ldb).T if transb else by_columns(second, k, n, ldb)
-            into = by_columns(result, m, n, ldc)
-            into[...] = one * (op_a @ op_b) + (old * into if old else 0)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_odd_shapes(form: str, shape: tuple[int, int, int]) -> None:
     gpu: Any = HostGpu()
-    Case(form, *shape).check(gpu, Cublas(gpu, StandIn()), accumulate=False)
+    Case(form, *shape).check(gpu, Cublas(gpu, EmulatedCublas()), accumulate=False)
     assert gpu.launches == 1
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_groups_and_sums(form: str) -> None:
     gpu: Any = HostGpu()
-    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, StandIn()), accumulate=True)
+    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, EmulatedCublas()), accumulate=True)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_lower_precision_of_exact_values(form: str, precision: str) -> None:
+    """Small integers are not rounded."""
+    gpu: Any = HostGpu()
+    Case(form, 5, 9, 6, groups=3).check(gpu, Cublas(gpu, EmulatedCublas(), precision), accumulate=True)
+
+
+@pytest.mark.parametrize(("precision", "bits"), [("tf32", 10), ("bf16", 7)])
+def test_inputs_of_products_are_rounded(precision: str, bits: int) -> None:
+    """Rounded to nearest, they are off by 2^-(bits + 1) at most; sums are of float32."""
+    gpu: Any = HostGpu()
+    a, b = np.random.default_rng(3).standard_normal((2, 30, 30)).astype(np.float32)
+    c = np.zeros((30, 30), np.float32)
+    Cublas(gpu, EmulatedCublas(), precision).matmul(
+        "nn", MatrixView(a), MatrixView(b), MatrixView(c), Extent(30, 30, 30)
+    )
+    assert np.abs(rounded(a, bits) / a - 1).max() <= 2.0 ** -(bits + 1)
+    np.testing.assert_allclose(c, rounded(a, bits) @ rounded(b, bits), rtol=1e-5, atol=1e-5)
+    error, bound = np.abs(c - a.astype(float) @ b), np.abs(a).astype(float) @ np.abs(b) * 2.0**-bits
+    assert (error <= bound * 1.01).all()
+    assert error.max() > 1e-4
+
+
+def test_rounding_to_nearest_even() -> None:
+    values = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -3.1415927], np.float32)
+    assert rounded(values, 7).tolist() == [1, 1, 1 + 2**-6, 1 + 2**-7, -3.140625]
 
 
 def test_it_uses_our_stream() -> None:
     gpu: Any = HostGpu()
-    module = StandIn()
+    module = EmulatedCublas()
     Cublas(gpu, module)
     assert module.stream == gpu.stream_handle
 
@@ -147,6 +134,39 @@ class TestChoice:
         chosen, (note,) = self.chosen(monkeypatch, broken)
         assert type(chosen) is TiledGemm
         assert note == "not using cuBLAS, which does not work: OSError: libcublas.so.13: cannot open shared object file"
+
+
+@pytest.mark.skipif(not IS_SIMULATED, reason="on a GPU it may be installed")
+class TestPrecision:
+    """There is no fallback: lower precision works, or an error says why not."""
+
+    def gemm(self, monkeypatch: pytest.MonkeyPatch, theirs: Any, capability: tuple[int, int] = (8, 0)) -> Any:
+        gpu = TurnTakingGpu()
+        gpu.capability = capability
+        monkeypatch.setattr(autotune, "cublas_of", theirs)
+        return autotune.rounded_gemm(gpu, Extent(5, 7, 3), "tf32")
+
+    def test_correct(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert type(self.gemm(monkeypatch, lambda gpu, _: Exact(gpu, 0.001))) is Exact
+
+    def test_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(PrecisionError, match=r"^--precision tf32 needs cuBLAS: install it with pip install"):
+            self.gemm(monkeypatch, lambda gpu, _: None)
+
+    def test_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(gpu: Any, precision: str) -> None:
+            raise OSError("libcublas.so.13: cannot open shared object file")
+
+        with pytest.raises(PrecisionError, match="needs cuBLAS, which does not work: OSError: libcublas"):
+            self.gemm(monkeypatch, broken)
+
+    def test_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(PrecisionError, match="wrong products on this GPU"):
+            self.gemm(monkeypatch, lambda gpu, _: Exact(gpu, 0.1))
+
+    def test_an_older_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(PrecisionError, match=r"needs a GPU of compute capability 8.0, but .* has 7.5"):
+            self.gemm(monkeypatch, lambda gpu, _: Exact(gpu), (7, 5))
 
 
 def test_none_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:

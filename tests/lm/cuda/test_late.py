@@ -20,9 +20,9 @@ WORDS = 12
 MINIBATCHES = 6  # more than staging buffers
 
 
-@pytest.fixture(params=[False, True], ids=["late work", "late work and copies"])
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
-    gpu = LateGpu(monkeypatch, late_copies=request.param)
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
+    gpu = LateGpu(monkeypatch)
     gemm = TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS)
     return CudaDevice(parameters(TINY, WORDS), TINY, counts(WORDS), END_OF_LINE, gpu, Kernels(gemm, SMALL_STEPS))
 

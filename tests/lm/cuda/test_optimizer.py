@@ -10,9 +10,11 @@ from neglm_cli.lm import reference
 from neglm_cli.lm.cpu.optimizer import Moments, flush_lazy_updates
 from neglm_cli.lm.cuda import arrays, optimizer
 from neglm_cli.lm.cuda.arrays import SparseGradients
+from neglm_cli.lm.cuda.functions import DROPOUT_KEYS, STEP
 from neglm_cli.lm.cuda.gpu import Array, Gpu
 from neglm_cli.lm.cuda.optimizer import Reduction, Update
-from neglm_cli.lm.optimizers import KINDS, MAX_LAZY_STEPS, step_rate
+from neglm_cli.lm.cuda.staging import step_values
+from neglm_cli.lm.optimizers import KINDS, MAX_LAZY_STEPS
 
 ROWS, WIDTH = 6, 5
 RATE = 0.05
@@ -60,9 +62,13 @@ class Table:
 
     def how(self, norm: float) -> dict[str, Any]:
         """Return arguments common to both kernels that update parameters."""
-        kind = KINDS[self.kind]
-        update = Update(kind, self.step, step_rate(kind, RATE, self.step), min(self.clip, 1e30))
+        update = Update(KINDS[self.kind], min(self.clip, 1e30), self.header(self.step))
         return {"update": update, "result": self.gpu.upload(np.array([np.nan, norm]))}
+
+    def header(self, step: int) -> Array:
+        header = np.zeros(DROPOUT_KEYS, np.uint64)
+        header[STEP:DROPOUT_KEYS] = step_values(self.kind, step, RATE)
+        return self.gpu.upload(header)
 
     def sparse(self, rows: list[int], values: Array) -> SparseGradients:
         upload = self.gpu.upload
@@ -91,8 +97,8 @@ class Table:
         ids, counts, _ = self.sparse(rows, None)
         self.gpu.launch(
             optimizer.flush_lazy_updates, 2, moments=self.moments(), width=WIDTH,
-            last_update_step=self.last_update_step, rows=ids, counts=counts, step=step,
-            rates=self.gpu.upload(optimizer.lazy_rates(RATE)),
+            last_update_step=self.last_update_step, rows=ids, counts=counts,
+            header=self.header(step), corrections=self.gpu.upload(optimizer.bias_corrections()),
         )  # fmt: skip
 
     def compare(self) -> None:

@@ -64,4 +64,4 @@ class TestLateCuda(ScorerTests):
         self.monkeypatch = monkeypatch
 
     def make(self, settings: Settings) -> Device:
-        return on_gpu(LateGpu(self.monkeypatch, late_copies=True), settings)
+        return on_gpu(LateGpu(self.monkeypatch), settings)

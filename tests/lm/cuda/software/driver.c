@@ -28,7 +28,8 @@
 
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201, TOO_MANY_RESOURCES = 701,
-  LAUNCH_FAILED = 719, TOO_LARGE_GRID = 720, MISMATCH = 803, UNKNOWN = 999
+  LAUNCH_FAILED = 719, TOO_LARGE_GRID = 720, NOT_SUPPORTED = 801, MISMATCH = 803, CAPTURE_UNSUPPORTED = 900,
+  CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, UNKNOWN = 999
 };
 enum {
   THREADS_PER_BLOCK = 1, SHARED_PER_BLOCK = 8, WARP_SIZE = 10, PROCESSORS = 16, THREADS_PER_PROCESSOR = 39, MAJOR = 75,
@@ -301,24 +302,32 @@ static void run(const struct launch *launch) {
 
 struct stream;
 struct work {
-  enum { COPY, LAUNCH, WAIT } kind;
+  enum { COPY, LAUNCH, WAIT, CALL } kind;
   void *to;
   const void *from;
   size_t size;
   void *staged; /* what `from` had, if it is not page-locked */
   struct launch *launch;
+  void (*call)(void *); /* a function of the host, and its argument */
+  void *data;
   struct stream *other;
   uint64_t position; /* of the other stream */
   struct work *next;
 };
+struct graph {
+  struct work *first, *last;
+};
 struct stream {
   struct work *first, *last;
   uint64_t queued, done;
+  struct graph *capture; /* takes the work, while it is captured */
+  int invalid;           /* a call was not allowed during the capture */
   struct stream *next;
 };
 struct event {
   struct stream *stream;
   uint64_t position;
+  int captured;
 };
 static struct stream *streams;
 
@@ -333,6 +342,8 @@ static void run_to(struct stream *stream, uint64_t position) {
       memcpy(work->to, work->staged ? work->staged : work->from, work->size);
     else if (work->kind == LAUNCH)
       run(work->launch);
+    else if (work->kind == CALL)
+      work->call(work->data);
     else
       run_to(work->other, work->position);
     free(work->staged), free(work->launch), free(work);
@@ -358,21 +369,42 @@ static int is_late(const char *how) {
   const char *streams = getenv("SOFTWARE_GPU_STREAMS");
   return streams && !strcmp(streams, how);
 }
-static void put(void *handle, struct work work) {
-  struct stream *stream = of(handle);
+static void append(struct work **first, struct work **last, struct work work) {
   struct work *made = malloc(sizeof *made);
   *made = work;
   made->next = NULL;
+  *(*first ? &(*last)->next : first) = made;
+  *last = made;
+}
+static void put(void *handle, struct work work) {
+  struct stream *stream = of(handle);
+  if (stream->capture) {
+    append(&stream->capture->first, &stream->capture->last, work);
+    return;
+  }
   int was_empty = !stream->first;
-  if (stream->last)
-    stream->last->next = made;
-  else
-    stream->first = made;
-  stream->last = made;
+  append(&stream->first, &stream->last, work);
   stream->queued++;
   int at_once = is_late("late work") && work.kind == COPY && was_empty;
   if ((!is_late("late") && !is_late("late work")) || at_once || !handle || (uintptr_t)handle <= 2)
     run_to(stream, stream->queued);
+}
+
+/* Return an error, and invalidate the capture, if a call on this stream is not allowed: it waits for captured work, or
+ * is on the default stream, which would wait for that of all others. */
+static int breaks_capture(void *handle, int waits) {
+  if (handle && (uintptr_t)handle > 2) {
+    struct stream *stream = handle;
+    if (!stream->capture || !waits)
+      return OK;
+    stream->invalid = 1;
+    return CAPTURE_UNSUPPORTED;
+  }
+  int status = OK;
+  for (struct stream *each = streams; each; each = each->next)
+    if (each->capture)
+      each->invalid = 1, status = CAPTURE_IMPLICIT;
+  return status;
 }
 
 /* --- the driver's functions ----------------------------------------------------------------------------- */
@@ -452,12 +484,18 @@ static int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
 }
 static int cuMemFreeHost(void *address) { return synchronize(), release(&pinned_memory, address), OK; }
 static int cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t size, void *stream) {
+  int status = breaks_capture(stream, !is_pinned(from));
+  if (status)
+    return status;
   struct work work = {.kind = COPY, .to = (void *)to, .from = from, .size = size};
   if (!is_pinned(from))
     work.staged = memcpy(malloc(size ? size : 1), from, size);
   return put(stream, work), OK;
 }
 static int cuMemcpyDtoHAsync(void *to, uint64_t from, size_t size, void *stream) {
+  int status = breaks_capture(stream, !is_pinned(to));
+  if (status)
+    return status;
   put(stream, (struct work){.kind = COPY, .to = to, .from = (void *)from, .size = size});
   if (!is_pinned(to)) {
     struct stream *waited = of(stream);
@@ -469,26 +507,91 @@ static int cuMemcpyHtoD(uint64_t to, const void *from, size_t size) { return cuM
 static int cuMemcpyDtoH(void *to, uint64_t from, size_t size) { return cuMemcpyDtoHAsync(to, from, size, NULL); }
 static int cuStreamCreate(void **stream, unsigned flags) { return *stream = make_stream(), OK; }
 static int cuStreamSynchronize(void *handle) {
+  int status = breaks_capture(handle, 1);
+  if (status)
+    return status;
   struct stream *stream = of(handle);
   return run_to(stream, stream->queued), OK;
 }
 static int cuEventCreate(void **event, unsigned flags) { return *event = calloc(1, sizeof(struct event)), OK; }
 static int cuEventDestroy(void *event) { return free(event), OK; }
 static int cuEventRecord(struct event *event, void *handle) {
+  int status = breaks_capture(handle, 0);
+  if (status)
+    return status;
   event->stream = of(handle);
   event->position = event->stream->queued;
+  event->captured = event->stream->capture != NULL;
   return OK;
 }
 static int cuEventSynchronize(struct event *event) {
+  if (event->captured)
+    return CAPTURE_UNSUPPORTED;
   if (event->stream)
     run_to(event->stream, event->position);
   return OK;
 }
 static int cuStreamWaitEvent(void *stream, struct event *event, unsigned flags) {
+  struct stream *waiting = stream;
+  int status = breaks_capture(stream, 0);
+  if (status)
+    return status;
+  if (stream && (uintptr_t)stream > 2 && waiting->capture)
+    return waiting->invalid = 1, CAPTURE_ISOLATION; /* captures of several streams are not needed */
   if (event->stream)
     put(stream, (struct work){.kind = WAIT, .other = event->stream, .position = event->position});
   return OK;
 }
+
+/* --- graphs: the work of a stream, recorded rather than run. Their arguments are those of the capture */
+
+static struct work copy_of(const struct work *work) {
+  struct work copy = *work;
+  if (work->launch) {
+    copy.launch = memcpy(malloc(sizeof *copy.launch), work->launch, sizeof *copy.launch);
+    for (int i = 0; i < work->launch->module->kernel->parameters; i++)
+      copy.launch->arguments[i] = copy.launch->values + 8 * i;
+  }
+  return copy;
+}
+static int cuStreamBeginCapture(struct stream *stream, int mode) {
+  if (is("no graphs") || (uintptr_t)stream <= 2)
+    return NOT_SUPPORTED;
+  if (stream->capture)
+    return INVALID_VALUE;
+  stream->capture = calloc(1, sizeof *stream->capture);
+  stream->invalid = is("no capture");
+  return OK;
+}
+static int cuGraphDestroy(struct graph *graph) {
+  for (struct work *next, *work = graph->first; work; work = next)
+    next = work->next, free(work->launch), free(work);
+  return free(graph), OK;
+}
+static int cuStreamEndCapture(struct stream *stream, struct graph **graph) {
+  *graph = stream->capture;
+  if (!*graph)
+    return CAPTURE_UNMATCHED;
+  stream->capture = NULL;
+  if (!stream->invalid)
+    return OK;
+  cuGraphDestroy(*graph);
+  return *graph = NULL, CAPTURE_INVALIDATED;
+}
+static int cuGraphInstantiate(struct graph **made, struct graph *graph, uint64_t flags) {
+  *made = calloc(1, sizeof **made);
+  for (struct work *work = graph->first; work; work = work->next)
+    append(&(*made)->first, &(*made)->last, copy_of(work));
+  return OK;
+}
+static int cuGraphLaunch(struct graph *graph, void *stream) {
+  if (!depth)
+    return INVALID_CONTEXT;
+  for (struct work *work = graph->first; work; work = work->next)
+    put(stream, copy_of(work));
+  return OK;
+}
+static int cuGraphExecDestroy(struct graph *graph) { return synchronize(), cuGraphDestroy(graph); }
 
 /* --- modules: PTX, from linker.c */
 
@@ -554,6 +657,9 @@ static int launch(struct module *module, const uint32_t *grid, const uint32_t *b
                   void **arguments, int cooperative) {
   if (!depth)
     return INVALID_CONTEXT;
+  int status = breaks_capture(stream, 0);
+  if (status)
+    return status;
   if (is("no launch") || (is("only the trial launches") && !strstr(module->name, "_trial")))
     return LAUNCH_FAILED;
   uint64_t threads = (uint64_t)block[0] * block[1] * block[2], blocks = (uint64_t)grid[0] * grid[1] * grid[2];
@@ -581,6 +687,12 @@ static int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 static int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                      unsigned bz, unsigned shared, void *stream, void **arguments) {
   return launch(function, (uint32_t[]){gx, gy, gz}, (uint32_t[]){bx, by, bz}, shared, stream, arguments, 1);
+}
+static int cuLaunchHostFunc(void *stream, void (*call)(void *), void *data) {
+  int status = breaks_capture(stream, 0);
+  if (!status)
+    put(stream, (struct work){.kind = CALL, .call = call, .data = data});
+  return status;
 }
 struct attribute {
   int kind;
@@ -627,7 +739,9 @@ static const struct {
     ENTRY(cuStreamWaitEvent), ENTRY(cuLibraryLoadData), ENTRY(cuModuleLoadDataEx), ENTRY(cuLibraryGetModule),
     ENTRY(cuLibraryGetKernel), ENTRY(cuModuleGetFunction), ENTRY(cuKernelGetFunction), ENTRY(cuKernelGetAttribute),
     ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
-    ENTRY(cuLaunchCooperativeKernel), ENTRY(cuLaunchKernelEx), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
+    ENTRY(cuLaunchCooperativeKernel), ENTRY(cuLaunchKernelEx), ENTRY(cuStreamBeginCapture), ENTRY(cuStreamEndCapture),
+    {"cuGraphInstantiateWithFlags", cuGraphInstantiate}, ENTRY(cuGraphLaunch), ENTRY(cuGraphDestroy), ENTRY(cuGraphExecDestroy),
+    ENTRY(cuLaunchHostFunc), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
 };
 
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
