@@ -27,6 +27,7 @@ from neglm_cli.lm.optimizers import (
     decay_moments,
     kept_distance,
     sgd,
+    shrink,
 )
 
 THREADS = 256  # at most, and a power of 2
@@ -49,7 +50,7 @@ class Update(NamedTuple):
     step: Int  # from 1 on
     rate: Float  # see `step_rate`
     clip: Float
-    decay: Float = 0.0  # of anchored SGD
+    decay: Float = 0.0  # see `Minibatch.decay`
 
 
 @kernel(threads=THREADS)
@@ -108,13 +109,13 @@ def _update(moments, at, g, scale, update):
     """Update one parameter; scale: the factor that clips its gradient g."""
     p, m, v = moments
     if update.kind == SGD:
-        p[at] = sgd(p[at], g, update.rate * scale)
+        p[at] = sgd(shrink(p[at], update.decay), g, update.rate * scale)
     elif update.kind == ADAGRAD:
-        p[at], v[at] = adagrad(p[at], v[at], scale * g, update.rate)
+        p[at], v[at] = adagrad(shrink(p[at], update.decay), v[at], scale * g, update.rate)
     elif update.kind == ANCHORED:
         p[at] = anchored(p[at], m[at], g, update.rate * scale, update.decay)
     else:
-        p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, update.rate)
+        p[at], m[at], v[at] = adam(shrink(p[at], update.decay), m[at], v[at], scale * g, update.rate)
 
 
 @inlined
