@@ -1,4 +1,5 @@
-"""Every command in README.md, two recipes and the examples of subcommands works, on small files of the same names."""
+"""Every command in README.md, on some other pages and in the examples of subcommands works, on small files of the same
+names."""
 
 import os
 import re
@@ -20,12 +21,24 @@ from tests.cut_short import cut_short
 from tests.warm import SECONDS, Warm
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "examples/surprisal/README.md", "examples/filter/README.md")
+PAGES = (
+    "README.md",
+    "examples/commands/README.md",
+    "examples/cluster/README.md",
+    "examples/map/README.md",
+    "examples/surprisal/README.md",
+    "examples/filter/README.md",
+    "benchmarks/gpu/README.md",
+)
 
 # Commands that are not run here, and why.
 NOT_STARTED = {
     "make demo": "minutes; a person looks at it",
     "make test": "it would start this test",
+    "pip install .": "changes the environment",
+    "examples/cluster/run 2": "the script of a recipe: a minute",
+    "examples/cluster/run 4 big train.txt test.txt": "the script of a recipe: a minute",
+    "sbatch examples/cluster/job.slurm train.txt valid.txt": "needs Slurm",
     "neglm train-lm --device cuda": "needs a GPU",
     "neglm train-lm --device cuda:all": "needs GPUs",
     "neglm doctor --device cuda:1": "needs two GPUs",
@@ -39,7 +52,7 @@ RESUMED = {
     "neglm train-lm --resume": ("train-lm --epochs 30", "neglm_cli.lm.job:Job.save_checkpoint"),
 }
 TOOLS = ("zstdcat",)  # used in these commands, and not on every machine
-PACKAGES = {"--onnx": "onnxruntime"}  # needed by options, and not on every machine
+PACKAGES = {"--onnx": "onnxruntime", "tsne": "sklearn"}  # needed by options, and not on every machine
 
 LINES = """\
 the king and the queen of greece live in athens
@@ -53,7 +66,8 @@ QUESTIONS = ": capitals\nathens greece baghdad athens\n: family\nman woman king 
 PAIRS = "king\tqueen\t7\nking\tgreece\t2\nman\twoman\t9\nnew\tyork\t4\nstock\tmarket\t6\n"
 TYPED = b"man king woman\n"  # input of commands that read from the terminal
 
-TEXTS = {"corpus.txt": LINES * 5, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
+CORPUS = (LINES + "a king raises a new market\n") * 5  # with the words of README's start
+TEXTS = {"corpus.txt": CORPUS, "train.txt": LINES * 5, "news.txt": LINES * 50, "other.txt": LINES}
 TEXTS |= dict.fromkeys(("valid.txt", "test.txt", "ptb.valid.txt", "ptb.test.txt", "a.txt", "b.txt"), LINES)
 TEXTS |= dict.fromkeys(("sentences.txt", "lines.txt"), LINES)
 TEXTS |= dict.fromkeys(("ws353.tsv", "simlex999.tsv", "sets/one.tsv", "sets/two.tsv"), SCORES)
@@ -66,6 +80,8 @@ TEXTS |= {
     "regions.txt": "the king\trose\tin athens\n",
     "docs.jsonl": '{"text": "the king"}\n' * 9,
 }
+DOCUMENTATION = "examples/demo/python_docs.py"
+TEXTS |= {DOCUMENTATION: (ROOT / DOCUMENTATION).read_text(encoding="utf-8"), "wiki100.txt": LINES * 5}
 TEXTS |= {"nbest.txt": "1\t-2.5\tthe king rose\n1\t-2.0\ta stock king\n2\t-1.0\tnew york\n"}
 SMALL = "--hidden 8 --k 5 --epochs 2 --threads 1 --quiet"
 MADE = (
@@ -173,7 +189,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, shell: Shell) -> Path:
     directory = tmp_path_factory.mktemp("documented")
     for name, text in TEXTS.items():
         path = directory / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     for command in MADE:
         code, errors = shell.run(command, directory)
@@ -204,8 +220,9 @@ def test_command(command: str, directory: Path, shell: Shell) -> None:
     assert "Traceback" not in errors
 
 
-def test_readme_python_code(directory: Path) -> None:
-    blocks = indented_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["README.md", "examples/commands/README.md"])
+def test_python_code(page: str, directory: Path) -> None:
+    blocks = indented_blocks((ROOT / page).read_text(encoding="utf-8"))
     programs = ["\n".join(block) for block in blocks if block[0].startswith("import ")]
     assert programs
     for program in programs:

@@ -26,13 +26,14 @@ RECIPES: dict[str, Callable[[list[Path]], Made]] = {
     "wikitext-2": wikitext_2.make,
     "large-vocabulary": large_vocabulary.make,
     "pmi": pmi.make,
+    "results": readme.make_results,  # quotes the others
     "readme": readme.make,  # the repository's README.md, which quotes the others
 }
 
 
 def shipped(recipe: str) -> list[Path]:
     """Return the directories of a recipe's stored results: one per seed, if there are several."""
-    if recipe == "readme":
+    if recipe in ("readme", "results"):
         return [EXAMPLES]
     results = EXAMPLES / recipe / "results"
     return sorted(results.iterdir()) if recipe == "ptb" else [results]

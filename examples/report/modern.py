@@ -18,7 +18,8 @@ EVALUATIONS = {"modern": "the trained model", "cached": "`--cache 2000`", "adapt
 
 def make(directories: list[Path]) -> Made:
     directory = directories[0]
-    results, logs, rows = {}, {}, []
+    results: dict[str, bytes] = {}
+    logs, rows = {}, []
     tests = {name: directory / f"{name}.json" for name in (*TRAININGS, *EVALUATIONS)}
     found = {name: read_test(path) for name, path in tests.items() if path.exists()}
     results |= {f"{name}.json": as_json(result) for name, result in found.items()}

@@ -4,6 +4,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import headline
 from made import Made, as_json, as_log, curves, number, read_benchmarks, read_log, read_test, table
 
 from neglm_cli.pictures.log import TrainingLog
@@ -19,6 +20,9 @@ TRAININGS = {
     "softmax": ("softmax, baseline", None),
 }
 CURVES = ("neglm", "neglm-z", "b", "nce", "softmax")  # in the figure of learning curves
+HEADLINE = {
+    "neglm-z": "NEGLM", "neglm": "NEGLM, log Z = 0", "b": "NEGLM-B, log Z = 0", "nce": "NCE", "softmax": "full softmax"
+}  # fmt: skip
 BIASES = ("nce", "nce0", "neglm")  # in the figure on initial biases
 EPOCH_BY_EPOCH = (*CURVES, "nce0")  # in the table of first epochs
 CORRECTED = "neglm-1"  # the same training as neg, with the correction
@@ -47,7 +51,7 @@ def make(directories: list[Path]) -> Made:
             results[f"{i + 1}/{name}/log.json"] = as_log(run.log)
             if run.test:
                 results[f"{i + 1}/{name}/test.json"] = as_json(run.test)
-    pictures = {}
+    pictures = {"perplexity.svg": headline.picture(_headline(seeds))} if any(seeds) else {}
     for file, names in {"curves.svg": CURVES, "biases.svg": BIASES}.items():
         logs = {
             TRAININGS[name][0].removesuffix(", baseline"): _drawn(name, seeds[0]) for name in names if name in seeds[0]
@@ -55,6 +59,16 @@ def make(directories: list[Path]) -> Made:
         if logs:
             pictures[file] = curves(logs)
     return Made(tables, pictures, results)
+
+
+def _headline(seeds: list[dict[str, Run]]) -> list[headline.Training]:
+    found = []
+    for name, title in HEADLINE.items():
+        runs = [seed[name] for seed in seeds if name in seed]
+        curves = [[epoch["valid_perplexity"] for epoch in run.epochs] for run in runs]
+        tests = [run.test["perplexity"] for run in runs if run.test]
+        found.append(headline.Training(title, curves, tests, TRAININGS[name][1]))
+    return [each for each in found if each.validation]
 
 
 def _drawn(name: str, runs: dict[str, Run]) -> TrainingLog:

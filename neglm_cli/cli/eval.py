@@ -114,6 +114,14 @@ def evaluate(
         ),
     ] = None,
     tokenize: Tokenize = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad",
+            help="Leave out lines that are no minimal pair, and count them, instead of stopping.",
+            rich_help_panel=INPUT,
+        ),
+    ] = False,
     max_vocab: Annotated[
         int | None,
         typer.Option(
@@ -212,6 +220,8 @@ def evaluate(
         raise typer.BadParameter("--max-vocab, --fold-case and --table are for --similarity and --analogy.")
     if tokenize and not minimal_pairs:
         raise typer.BadParameter("--tokenize is for --minimal-pairs.")
+    if skip_bad and not minimal_pairs:
+        raise typer.BadParameter("--skip-bad is for --minimal-pairs.")
     if test and (similarity or analogy):
         raise typer.BadParameter("--test is for language models, --similarity and --analogy are for vectors.")
     if test and (max_vocab is not None or fold_case):
@@ -226,7 +236,7 @@ def evaluate(
     console.announce_standard_input(files)
     console.announce_compiling()
     if minimal_pairs:
-        evaluate_pairs(path, minimal_pairs, tokenize, device, threads, json)
+        evaluate_pairs(path, minimal_pairs, tokenize, skip_bad, device, threads, json)
     elif test:
         evaluate_texts(path, test, per_line, threads, json, device, given)
     else:

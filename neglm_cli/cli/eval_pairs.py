@@ -21,26 +21,30 @@ Tallies = dict[tuple[str, str], "PairTally"]  # by phenomenon and paradigm, in t
 
 
 def evaluate_pairs(
-    path: str, files: list[str], tokenized: bool, device: str, threads: int | None, json: bool
+    path: str, files: list[str], tokenized: bool, skip_bad: bool, device: str, threads: int | None, json: bool
 ) -> None:  # fmt: skip
     from neglm_cli.lm.lines import BATCH_WORDS
-    from neglm_cli.lm.minimal_pairs import read_pairs
+    from neglm_cli.lm.minimal_pairs import PairFile
     from neglm_cli.text.corpus import open_corpus
 
     check_texts(open_corpus(files))
-    pairs = [pair for file in files for pair in read_pairs(file)]
+    read = [PairFile(file, skip_bad) for file in files]
+    pairs = [pair for file in read for pair in file.read()]
+    bad = sum(file.bad for file in read)
     opened = open_model(path, device, threads, BATCH_WORDS)
     check_same(ranks(), "model", opened.model.checksum, SAME_FILES)
     try:
         tallies = _judge(opened, pairs, tokenized)
     finally:
         opened.device.close()
-    result = {"files": files, **_figures(tallies)}
+    result = {"files": files, "bad": bad, **_figures(tallies)}
     if json:
         sets = {"test": [], "similarity": [], "analogy": [], "minimal_pairs": [result]}
         console.json({"model": path, "vocabulary": len(opened.model.words)} | sets)
     else:
-        console.result("\n".join([f"{opened.model.name}: {count_of(len(pairs), 'minimal pair')}", *_as_text(result)]))
+        skipped = f", {count_of(bad, 'bad line')} skipped" if bad else ""
+        title = f"{opened.model.name}: {count_of(len(pairs), 'minimal pair')}{skipped}"
+        console.result("\n".join([title, *_as_text(result)]))
 
 
 def _judge(opened: Opened, pairs: "list[MinimalPair]", tokenized: bool) -> Tallies:

@@ -1,5 +1,6 @@
 """`neglm plot`: plots of training logs and vectors."""
 
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 CURVES, MAP, PMI = "learning curves", "map of words", "PMI and learned scores"
 OUTPUTS = {CURVES: "curves.svg", MAP: "map.svg", PMI: "pmi.svg"}
 MAPPED_WORDS = 200
+MAP_WIDTH = 8.5  # inches
+NARROWEST, WIDEST = 2.0, 40.0  # inches
+UNITS = {"": 1.0, "in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}  # in inches
 
 
 @subcommand(
@@ -43,6 +47,8 @@ MAPPED_WORDS = 200
     ("neglm plot a/log b/log --label NEGLM NCE", "With names of your own."),
     ("neglm plot --follow train.log", "In the terminal, while the training runs."),
     ("neglm plot vectors.safetensors --max-vocab 300 -o map.png", "A map of the 300 most frequent words."),
+    ("neglm plot vectors.safetensors --only words.txt --projection tsne", "A map of the words in a file, by t-SNE."),
+    ("neglm plot neglm.log nce.log --width acl --font-size 8 -o curves.pdf", "For one column of an ACL paper."),
     ("neglm plot --pmi vectors.safetensors", "Learned scores against the PMI they approximate."),
     multi_value_options=("--label",),
 )
@@ -82,6 +88,15 @@ def plot(
             help="Map only the N most frequent words; of more than a few hundred, most are dots without labels.",
             show_default=str(MAPPED_WORDS),
             metavar="N",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Map the words of this file, one per line; empty lines separate groups, which get different colors.",
+            show_default="the most frequent words",
+            metavar="FILE",
             rich_help_panel=INPUT,
         ),
     ] = None,
@@ -127,6 +142,27 @@ def plot(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option(
+            help="Width of the figure: in inches (3.25), cm (8.9cm) or mm (89mm), or the column width of a style: acl, "
+            "icml, ieee and neurips; acl-wide, icml-wide and ieee-wide span both columns.",
+            show_default="7 inches; 8.5 for a map",
+            metavar="WIDTH",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    font_size: Annotated[
+        float | None,
+        typer.Option(
+            min=4,
+            max=40,
+            help="Size of the text in points. Labels and captions are a little smaller, titles a little larger.",
+            show_default="9",
+            metavar="POINTS",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -169,7 +205,11 @@ def plot(
     plot. The time of a resumed training is the total of its runs.
 
     Map of words: vectors of unit length, projected to a plane, with frequent words in larger type. Words that would
-    cover others are dots without labels.
+    cover others are dots without labels. --only chooses the words: those without a vector are left out, with a note;
+    unknown words of vectors trained with --subwords are composed from n-grams.
+
+    For a paper, --width makes a figure of the width of its column, with text of --font-size: include it without
+    scaling. In a narrow figure, the names of curves are below the panels.
 
     PMI: each observed pair counts as often as it occurs. Of a large text, some words are sampled, evenly by rank of
     frequency (--every): their PMI is exact, and the error of the correlation is the standard error of the sample. A
@@ -179,7 +219,8 @@ def plot(
     paths = [path for path in (named, *(files or [])) if path is not None]
     if not paths:
         raise typer.BadParameter("FILE is missing.")
-    refuse_repeated_stdin([*paths, pairs])
+    refuse_repeated_stdin([*paths, pairs, only])
+    inches = None if width is None else _inches(width)
     if pmi:
         _check_pairs(paths, pairs)
     elif not (pairs is None and k is None and noise_alpha is None and every is None):
@@ -189,10 +230,15 @@ def plot(
     if output is not None:
         _format(output)
     if follow:
-        _check_follow(paths, pmi or bool(label) or not (max_vocab is None and projection is None and output is None))
+        _check_follow(
+            paths,
+            pmi
+            or bool(label)
+            or any(option is not None for option in (max_vocab, only, projection, output, width, font_size)),
+        )
         follow_log(paths[0], by or "words", reports)
         return
-    from neglm_cli.pictures.paper import need_matplotlib, render
+    from neglm_cli.pictures.paper import FONT_SIZE, WIDTH, Paper, need_matplotlib, render
 
     need_matplotlib()
     one_blas_thread()
@@ -204,17 +250,18 @@ def plot(
 
             sources = [stack.enter_context(open_seekable(path)) for path in paths]
             kind = _kind(sources)
-        _check_kind(kind, by is not None or reports or bool(label), max_vocab, projection)
+        _check_kind(kind, by is not None or reports or bool(label), max_vocab, only, projection)
+        paper = Paper(inches or (MAP_WIDTH if kind == MAP else WIDTH), font_size or FONT_SIZE)
         target = output or OUTPUTS[kind]
-        refuse_overwriting([target], [*paths, pairs])
+        refuse_overwriting([target], [*paths, pairs, only])
         check_writable(target)
         if kind == CURVES:
-            drawing = curves(sources, label, by or "words", reports)
+            drawing = curves(sources, label, by or "words", reports, paper)
         elif kind == MAP:
-            drawing = word_map(sources[0], max_vocab or MAPPED_WORDS, projection or "pca", seed)
+            drawing = word_map(sources[0], max_vocab or MAPPED_WORDS, only, projection or "pca", seed, paper)
         else:
-            drawing = pmi_density(paths, pairs, k, noise_alpha, every, seed, thread_count(threads))
-    picture = render(drawing.draw, _format(target))
+            drawing = pmi_density(paths, pairs, k, noise_alpha, every, seed, thread_count(threads), paper)
+    picture = render(drawing.draw, _format(target), paper.font_size)
     if picture.missing:
         console.note(
             "some characters are in no font on this machine and drawn as boxes: an SVG uses the fonts of its viewer"
@@ -254,6 +301,24 @@ def _format(output: str) -> str:
     return format
 
 
+def _inches(width: str) -> float:
+    """Parse a width: a number with or without a unit, or a name."""
+    from neglm_cli.pictures.paper import COLUMNS
+
+    if width in COLUMNS:
+        return COLUMNS[width]
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(|in|cm|mm)", width)
+    if match is None:
+        raise typer.BadParameter(
+            f"--width {shown(width)} is not a width: give inches (3.25), cm or mm (8.9cm), or a name: "
+            f"{', '.join(COLUMNS)}."
+        )
+    inches = float(match[1]) * UNITS[match[2]]
+    if not NARROWEST <= inches <= WIDEST:
+        raise typer.BadParameter(f"--width must be between {NARROWEST:g} and {WIDEST:g} inches.")
+    return inches
+
+
 def _kind(sources: list["SeekableFile"]) -> str:
     """Return the kind of plot for these files."""
     from neglm_cli.store.container import is_safetensors
@@ -266,9 +331,11 @@ def _kind(sources: list["SeekableFile"]) -> str:
     return MAP
 
 
-def _check_kind(kind: str, for_logs: bool, max_vocab: int | None, projection: str | None) -> None:
+def _check_kind(kind: str, for_logs: bool, max_vocab: int | None, only: str | None, projection: str | None) -> None:
     """Refuse options of another kind of plot. for_logs: True if an option for logs was given."""
     if kind != CURVES and for_logs:
         raise typer.BadParameter("--by, --reports and --label are for the logs of trainings.")
-    if kind != MAP and (max_vocab is not None or projection is not None):
-        raise typer.BadParameter("--max-vocab and --projection are for a map of vectors.")
+    if kind != MAP and not (max_vocab is None and only is None and projection is None):
+        raise typer.BadParameter("--max-vocab, --only and --projection are for a map of vectors.")
+    if max_vocab is not None and only is not None:
+        raise typer.BadParameter("--only and --max-vocab both choose the words of a map: give one of them.")

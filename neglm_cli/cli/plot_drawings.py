@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from neglm_cli.cli.console import console
 from neglm_cli.cli.pmi_inputs import compared
 from neglm_cli.cli.progress import Progress
-from neglm_cli.errors import NeglmError, count_of, short
+from neglm_cli.errors import NeglmError, count_of, short, shown
 from neglm_cli.store.output import STANDARD_STREAM
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
 
     from neglm_cli.pictures.log import By
+    from neglm_cli.pictures.paper import Paper
     from neglm_cli.store.container import SeekableFile
     from neglm_cli.vectors.projection import Method
+    from neglm_cli.vectors.vectors import Vectors
 
 LONGEST = 24  # characters of a word
 BINS = 110  # of the longer axis of a density
 NOISE_SAMPLES = 400_000
+MOST_CHOSEN = 10_000  # words of --only
+SHOWN_MISSING = 5  # words in a message
 
 
 class Drawing(NamedTuple):
@@ -28,7 +33,7 @@ class Drawing(NamedTuple):
     text: str
 
 
-def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", reports: bool) -> Drawing:
+def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", reports: bool, paper: "Paper") -> Drawing:
     from neglm_cli.pictures.curves import draw
     from neglm_cli.pictures.log import TrainingLog
     from neglm_cli.pictures.panels import draws_each_report, panels
@@ -58,10 +63,12 @@ def curves(sources: list["SeekableFile"], label: list[str] | None, by: "By", rep
     titles = [panel.title.partition(",")[0].replace("T", "t").replace("V", "v") for panel in panels(logs, by, reports)]
     whose = "a training" if len(logs) == 1 else f"{len(logs)} trainings"
     text = f"learning curves of {whose} by {by}: {', '.join(titles)}"
-    return Drawing(lambda: draw(logs, names, by, reports), {"by": by, "trainings": runs}, text)
+    return Drawing(lambda: draw(logs, names, by, reports, paper), {"by": by, "trainings": runs}, text)
 
 
-def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> Drawing:
+def word_map(
+    source: "SeekableFile", most: int, only: str | None, method: "Method", seed: int, paper: "Paper"
+) -> Drawing:
     console.announce_compiling()
     from neglm_cli.pictures.wordmap import draw
     from neglm_cli.store import container
@@ -76,20 +83,67 @@ def word_map(source: "SeekableFile", most: int, method: "Method", seed: int) -> 
             "or logs"
         )
     vectors = vectors_of(stored)
-    counts = vectors.words.counts
-    ids = (-counts).argsort(kind="stable")[:most]
-    points, variance = project(CosineIndex.of(vectors.vectors, stored.name).units(ids), method, seed)
-    names = [short(vectors.words[i].decode(errors="backslashreplace"), LONGEST) for i in ids.tolist()]
+    groups = None
+    if only is None:
+        counts = vectors.words.counts
+        ids = (-counts).argsort(kind="stable")[:most]
+        units, counts = CosineIndex.of(vectors.vectors, stored.name).units(ids), counts[ids]
+        words = [vectors.words[i] for i in ids.tolist()]
+        whole = len(words) == len(vectors.words)
+        which = f"all {len(words):,} words" if whole else count_of(len(words), "most frequent word")
+        left_out = 0
+    else:
+        units, counts, words, groups, left_out = _chosen(vectors, only, stored.name)
+        which = count_of(len(words), "word")
+    points, variance = project(units, method, seed)
+    names = [short(word.decode(errors="backslashreplace"), LONGEST) for word in words]
     how = "t-SNE" if variance is None else f"first two principal components, {variance:.0%} of the variance"
-    shown_words = f"{count_of(len(ids), 'most frequent word')}" if len(ids) < len(counts) else f"all {len(ids):,} words"
-    text = f"{shown_words} of {_file(source.path)}, {how}"
-    summary = {"model": source.path, "vocabulary": len(ids), "projection": method, "variance": variance}
-    return Drawing(lambda: draw(points, names, counts[ids], text[0].upper() + text[1:]), summary, text)
+    text = f"{which} of {_file(source.path)}, {how}"
+    summary = {
+        "model": source.path, "vocabulary": len(words), "oov": left_out, "projection": method, "variance": variance
+    }  # fmt: skip
+    return Drawing(lambda: draw(points, names, counts, text[0].upper() + text[1:], paper, groups), summary, text)
+
+
+class Chosen(NamedTuple):
+    """Words of a list that have vectors."""
+
+    units: "np.ndarray"  # float32 (N, D)
+    counts: "np.ndarray"  # int64 (N,)
+    words: list[bytes]
+    groups: "np.ndarray | None"  # int (N,), if there are several
+    left_out: int  # number of words without a vector
+
+
+def _chosen(vectors: "Vectors", only: str, name: str) -> Chosen:
+    """Look up the words of a list. Words composed from subwords have the count 0."""
+    import numpy as np
+
+    from neglm_cli.vectors.lookup import Lookup, units
+    from neglm_cli.vectors.word_groups import read_word_groups
+
+    listed = read_word_groups(only, MOST_CHOSEN)
+    lookup = Lookup(vectors)
+    found = {word: group for word, group in listed.items() if not isinstance(lookup.find([word]), bytes)}
+    missing = [word for word in listed if word not in found]
+    list_name = "standard input" if only == STANDARD_STREAM else shown(only)
+    if not found:
+        raise NeglmError(f"{name} has a vector for none of the words of {list_name}: check spelling and case")
+    if missing:
+        some = ", ".join(short(word.decode(errors="backslashreplace"), LONGEST) for word in missing[:SHOWN_MISSING])
+        more = ", …" if len(missing) > SHOWN_MISSING else ""
+        console.note(f"left out {count_of(len(missing), 'word')} of {list_name} without a vector: {some}{more}")
+    looked_up = lookup.find(list(found))
+    assert not isinstance(looked_up, bytes)
+    ids = np.array(looked_up.ids)
+    counts = np.where(ids >= 0, vectors.words.counts[ids], 0)
+    groups = np.array(list(found.values()))
+    return Chosen(units(looked_up), counts, list(found), groups if groups.max() else None, len(missing))
 
 
 def pmi_density(
     files: list[str], pairs: str | None, k: int | None, noise_alpha: float | None, every: int | None, seed: int,
-    threads: int,
+    threads: int, paper: "Paper",
 ) -> Drawing:  # fmt: skip
     console.announce_compiling()
     from neglm_cli.objective.density import density
@@ -117,7 +171,7 @@ def pmi_density(
         "correlation_error": found.correlation_error if given.every > 1 else 0.0,
         "unseen_noise": found.empty_share,
     }
-    return Drawing(lambda: draw(found, "PMI and learned scores", caption), summary, text)
+    return Drawing(lambda: draw(found, "PMI and learned scores", caption, paper), summary, text)
 
 
 def _file(path: str) -> str:

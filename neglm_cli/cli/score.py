@@ -159,9 +159,10 @@ def score(
 
     --surprisal prints the columns word, sentid, sentpos (both from 0 on), wlen (characters), surp (surprisal, -log2
     p), entropy (of the next word, before this one), entred (entropy reduction: the entropy before the word minus that
-    after it, at least 0), freq (count in the training text) and oov. Columns are those of neural-complexity, and three
-    more; surprisal and entropy are in bits, words are printed as they are in the text, and lines are independent
-    unless --carry is given. Ends of line have no row. Entropy takes the logits of all words: expect some 40 % of the
+    after it, at least 0), freq (count in the training text) and oov. Columns are those of neural-complexity, and two
+    more, but there entred is one row further down: the reduction by the word before. Surprisal and entropy are in
+    bits, words are printed as they are in the text, and lines are independent unless --carry is given. Ends of line
+    have no row. Entropy takes the logits of all words: expect some 40 % of the
     speed without it. A region has the sums of its words' surp, entred, wlen and oov, the entropy before its first
     word, and the freq of its rarest.
 

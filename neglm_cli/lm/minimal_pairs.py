@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neglm_cli.errors import NeglmError, short
+from neglm_cli.errors import NeglmError
 from neglm_cli.lm.lines import LineEncoder, LineScorer
-from neglm_cli.text.source import Source, open_source
+from neglm_cli.text.records import BadRecordError, Format, json_reason, read_records
+from neglm_cli.text.source import open_source
 
 BATCH_PAIRS = 256
 EXPECTED = 'a JSON object with "sentence_good" and "sentence_bad", or a good sentence, a tab and a bad one'
-SHOWN = 60  # characters of a JSON error
 
 
 class MinimalPair(NamedTuple):
@@ -59,39 +59,54 @@ class PairTally:
         return (self.correct - self.correct_oov) / known if known else None
 
 
-def read_pairs(path: str) -> Iterator[MinimalPair]:
-    """Read a file of minimal pairs. Empty lines are skipped."""
-    source = open_source(path)
-    name = os.path.basename(path).split(".")[0] if source.size >= 0 else source.name
-    number = 0
-    empty = True
-    for lines in source.lines():
-        for line in lines:
-            number += 1
-            if line.strip():
-                empty = False
-                yield _pair(line, name, source, number)
-    if empty:
-        raise NeglmError(f"{source.name} has no minimal pairs: expected lines with {EXPECTED}")
+class PairFile:
+    """A file of minimal pairs."""
+
+    def __init__(self, path: str, skip_bad: bool = False) -> None:
+        """skip_bad: count lines that are no pair, instead of raising an error."""
+        self._source = open_source(path)
+        self._name = os.path.basename(path).split(".")[0] if self._source.size >= 0 else self._source.name
+        self._skip_bad = skip_bad
+        self.bad = 0  # lines skipped so far
+
+    def read(self) -> Iterator[MinimalPair]:
+        """Yield its pairs. Empty lines are ignored."""
+        found = 0
+        for line, number, offset in read_records(self._source, Format()):
+            try:
+                if line.strip():
+                    yield _pair(line, self._name)
+                    found += 1
+            except BadRecordError as reason:
+                if not self._skip_bad:
+                    raise NeglmError(
+                        f"line {number:,} of {self._source.name}, at byte {offset:,}, is no minimal pair ({reason}): "
+                        f"expected {EXPECTED}; correct it, or skip such lines with --skip-bad"
+                    ) from None
+                self.bad += 1
+        if not found:
+            raise NeglmError(f"{self._source.name} has no minimal pairs: expected lines with {EXPECTED}")
 
 
-def _pair(line: bytes, name: str, source: Source, number: int) -> MinimalPair:
+def _pair(line: bytes, name: str) -> MinimalPair:
     if line.lstrip().startswith(b"{"):
-        return _json_pair(line, name, source, number)
+        return _json_pair(line, name)
     fields = line.rstrip(b"\r").split(b"\t")
-    if len(fields) != 2 or not all(field.strip() for field in fields):
-        raise _unreadable(source, number, f"it has {len(fields)} of 2 columns" if len(fields) != 2 else "one is empty")
+    if len(fields) != 2:
+        raise BadRecordError(f"it has {len(fields)} of 2 columns")
+    if not all(field.strip() for field in fields):
+        raise BadRecordError("one is empty")
     return MinimalPair(fields[0], fields[1], name, name)
 
 
-def _json_pair(line: bytes, name: str, source: Source, number: int) -> MinimalPair:
+def _json_pair(line: bytes, name: str) -> MinimalPair:
     try:
         found: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _unreadable(source, number, short(str(error), SHOWN)) from None
+        raise BadRecordError(json_reason(error)) from None
     good, bad = found.get("sentence_good"), found.get("sentence_bad")
     if not isinstance(good, str) or not isinstance(bad, str):
-        raise _unreadable(source, number, "a sentence is missing")
+        raise BadRecordError("a sentence is missing")
     paradigm = str(found.get("UID", name))
     return MinimalPair(
         _one_line(good), _one_line(bad), paradigm, str(found.get("linguistics_term", paradigm))
@@ -100,10 +115,6 @@ def _json_pair(line: bytes, name: str, source: Source, number: int) -> MinimalPa
 
 def _one_line(sentence: str) -> bytes:
     return sentence.replace("\n", " ").encode(errors="replace")
-
-
-def _unreadable(source: Source, number: int, reason: str) -> NeglmError:
-    return NeglmError(f"line {number:,} of {source.name} is no minimal pair ({reason}): expected {EXPECTED}")
 
 
 def judge_pairs(

@@ -1,4 +1,4 @@
-"""Style of all figures: fonts, a color-blind-safe palette, and reproducible files."""
+"""Style of all figures: size, fonts, a color-blind-safe palette, and reproducible files."""
 
 import io
 import logging
@@ -25,6 +25,14 @@ DOTS_PER_INCH = 200
 
 INK, SOFT, FAINT = "#222222", "#666666", "#dddddd"
 WIDTH = 7.0  # inches
+FONT_SIZE = 9.0  # points
+MIN_ROOM = 0.7  # inches, of a plot
+SMALLEST_FONT = 5.0  # points, of a line that is made to fit
+
+# Widths of columns, in inches; -wide spans both columns.
+COLUMNS = {
+    "acl": 3.03, "acl-wide": 6.3, "icml": 3.25, "icml-wide": 6.75, "ieee": 3.49, "ieee-wide": 7.14, "neurips": 5.5,
+}  # fmt: skip
 
 # Okabe and Ito's palette, without yellow, which is hard to see on white. Colors also differ in grayscale.
 COLORS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -38,7 +46,7 @@ FONTS = (
 )  # fmt: skip
 
 STYLE: dict[Any, Any] = {
-    "font.size": 9,
+    "font.size": FONT_SIZE,
     "text.color": INK,
     "text.parse_math": False,  # a word may contain dollar signs
     "axes.edgecolor": SOFT,
@@ -64,6 +72,39 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "neglm",
     "pdf.fonttype": 42,
 }
+
+
+SCALED = (
+    "font.size",
+    "axes.titlesize",
+    "axes.titlepad",
+    "axes.labelsize",
+    "xtick.labelsize",
+    "ytick.labelsize",
+)  # with the font size
+
+
+class Paper(NamedTuple):
+    """The width of a figure, and the size of its text."""
+
+    width: float = WIDTH  # inches
+    font_size: float = FONT_SIZE  # points
+
+    @property
+    def scale(self) -> float:
+        """The factor by which text, and the margins around it, are larger than usual."""
+        return self.font_size / FONT_SIZE
+
+    def check_room(self, inches: float) -> None:
+        """Raise if this is all the width that text leaves to a plot."""
+        if inches < MIN_ROOM:
+            raise NeglmError(
+                f"a figure {self.width:g} inches wide has no room for text of {self.font_size:g} points: choose a "
+                "larger --width or a smaller --font-size"
+            )
+
+
+USUAL = Paper()
 
 
 class Look(NamedTuple):
@@ -100,10 +141,10 @@ class Picture(NamedTuple):
     missing: bool  # True if no font has some character
 
 
-def render(draw: Callable[[], "Figure"], form: str) -> Picture:
+def render(draw: Callable[[], "Figure"], form: str, font_size: float = FONT_SIZE) -> Picture:
     """Render a figure. The bytes depend only on what is drawn, not on the date or the user's settings."""
     file = io.BytesIO()
-    with _settings(), warnings.catch_warnings(record=True) as caught:
+    with _settings(font_size / FONT_SIZE), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         draw().savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=METADATA[form], facecolor="white")
     missing = form != "svg" and any("missing from font" in str(warning.message) for warning in caught)
@@ -111,7 +152,7 @@ def render(draw: Callable[[], "Figure"], form: str) -> Picture:
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def _settings(scale: float) -> Iterator[None]:
     import matplotlib
     from matplotlib import font_manager
 
@@ -121,7 +162,48 @@ def _settings() -> Iterator[None]:
         installed = set(font_manager.get_font_names())
         families = [font for font in FONTS if font in installed]
         matplotlib.rcParams.update(STYLE | {"font.family": [*families, "sans-serif"]})
+        scaled: dict[Any, Any] = {name: scale * STYLE[name] for name in SCALED}
+        matplotlib.rcParams.update(scaled)
         yield
+
+
+def dark(color: str) -> str:
+    """Return a darker shade of a color, for the thin strokes of text."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    red, green, blue = to_rgb(color)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    factor = min(1.0, 0.38 / luminance) if luminance else 1.0
+    return str(to_hex((red * factor, green * factor, blue * factor))) if luminance else INK
+
+
+def text_width(text: str, size: float, bold: bool = False) -> float:
+    """Return the width of a line of text in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    font = FontProperties(weight="bold" if bold else "normal")
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width) / 72
+
+
+def fitting_size(text: str, size: float, width: float, bold: bool = False) -> float:
+    """Return the font size, at most `size`, at which a line has at most this width in inches."""
+    needed = text_width(text, size, bold)
+    return size if needed <= width else max(SMALLEST_FONT, size * width / needed)
+
+
+def wrapped(text: str, size: float, width: float) -> list[str]:
+    """Break text into lines of at most this width in inches."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, size) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def grid(axes: "Axes", axis: Any = "y") -> None:

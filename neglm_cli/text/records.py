@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from neglm_cli.errors import NeglmError, short
+from neglm_cli.errors import NeglmError
 from neglm_cli.text.source import Source
 from neglm_cli.text.streams import Advance, no_progress
 
 BATCH_RECORDS = 1024
 BATCH_BYTES = 1 << 20
-SHOWN = 60  # characters of an error
 
 Value = int | float
 
@@ -56,7 +55,8 @@ class Format:
             return b"\t".join([*(_number(value).encode() for value in values.values()), line])
         found = self._object(line)
         if found.keys() & values.keys():
-            return json.dumps({**found, **values}, ensure_ascii=False).encode(errors="replace")
+            rounded = {name: type(value)(_number(value)) for name, value in values.items()}
+            return json.dumps({**found, **rounded}, ensure_ascii=False).encode(errors="replace")
         added = ", ".join(f"{json.dumps(name)}: {_number(value)}" for name, value in values.items())
         return line.rstrip()[:-1].rstrip() + f", {added}}}".encode()
 
@@ -65,10 +65,19 @@ class Format:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise BadRecordError(f"is not JSON: {short(str(error), SHOWN)}") from None
+            raise BadRecordError(f"is not JSON: {json_reason(error)}") from None
         if not isinstance(found, dict):
             raise BadRecordError("is not a JSON object")
         return found
+
+
+def json_reason(error: ValueError | RecursionError) -> str:
+    """Tell why a line is not JSON, without the number of the line, which callers know."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.removesuffix(' at').lower()} at column {error.colno:,}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1:,} of the line is not UTF-8"
+    return "a number is too long" if isinstance(error, ValueError) else "it is nested too deeply"
 
 
 def _number(value: Value) -> str:

@@ -43,7 +43,12 @@ def test_accuracy(neglm: Neglm) -> None:
 def test_bad_input(neglm: Neglm) -> None:
     Path("one.tsv").write_text("a\tb\nonly one\n")
     message = sentence(neglm("eval", "--minimal-pairs", "one.tsv", code=1).stderr)
-    assert "line 2 of one.tsv is no minimal pair (it has 1 of 2 columns)" in message
+    assert "line 2 of one.tsv, at byte 4, is no minimal pair (it has 1 of 2 columns)" in message
+    (result,) = json.loads(neglm("eval", "--minimal-pairs", "one.tsv", "--skip-bad", "--json").stdout)["minimal_pairs"]
+    assert (result["bad"], result["total"]["pairs"]) == (1, 1)
+    table = neglm("eval", "--minimal-pairs", "one.tsv", "--skip-bad").stdout.decode()
+    assert table.startswith("model.safetensors: 1 minimal pair, 1 bad line skipped\n")
+    assert "--minimal-pairs" in sentence(neglm("eval", "--test", "one.tsv", "--skip-bad", code=2).stderr)
     for options in (["--minimal-pairs", "one.tsv", "--test", "one.tsv"], ["--test", "one.tsv", "--tokenize"]):
         assert "--minimal-pairs" in sentence(neglm("eval", *options, code=2).stderr)
 

@@ -200,6 +200,83 @@ def test_a_map_by_tsne(neglm: Neglm, vectors: Vectors) -> None:
     assert "--projection tsne needs scikit-learn: pip install scikit-learn, or use pca" in one_sentence(refused.stderr)
 
 
+def test_a_map_of_chosen_words(neglm: Neglm, vectors: Vectors) -> None:
+    Path("words.txt").write_bytes(b"\xef\xbb\xbfword3\r\nword5\n$x$\nword3\n\n\nunknown\nword20\nword21\n")
+    result = neglm("plot", "vectors.safetensors", "--only", "words.txt", "-o", "map.svg")
+    assert result.stderr.decode() == "left out 1 word of words.txt without a vector: unknown\n"
+    assert result.stdout.startswith(b"map.svg: 5 words of vectors.safetensors, first two principal components")
+    assert {"word3", "word5", "$x$", "word20", "word21"} <= set(texts("map.svg"))
+    assert not {"word4", "unknown"} & set(texts("map.svg"))
+    svg = Path("map.svg").read_text()
+    assert "#0072b2" in svg  # the first group
+    assert "#d55e00" in svg  # the second
+    Path("words.txt").write_bytes(b"word3\nword5\n")
+    summary = json.loads(neglm("plot", "vectors.safetensors", "--only", "words.txt", "-o", "map.svg", "--json").stdout)
+    assert (summary["vocabulary"], summary["oov"]) == (2, 0)
+    assert "#d55e00" not in Path("map.svg").read_text()
+    piped = neglm("plot", "vectors.safetensors", "--only", "-", "--projection", "tsne", stdin=b"word1\nword2\nword9")
+    assert piped.stdout == b"map.svg: 3 words of vectors.safetensors, t-SNE\n"
+
+
+def test_chosen_words_composed_from_subwords(neglm: Neglm, workplace: Path) -> None:
+    Path("text.txt").write_text("walking talking walked talked king queen " * 20)
+    neglm("embed", "text.txt", "--subwords", "3-4", "--size", "4", "--epochs", "1", "--buckets", "50", "--quiet")
+    Path("words.txt").write_text("walking\nstalking\nking\n")
+    summary = json.loads(neglm("plot", "vectors.safetensors", "--only", "words.txt", "--json").stdout)
+    assert (summary["vocabulary"], summary["oov"]) == (3, 0)
+    assert "stalking" in texts("map.svg")
+
+
+def size_of(path: str) -> tuple[float, float]:
+    """Return width and height of an SVG, in inches."""
+    root = ET.parse(path).getroot()
+    width, height = (float(root.attrib[name].removesuffix("pt")) / 72 for name in ("width", "height"))
+    return width, height
+
+
+def font_sizes(path: str) -> dict[str, float]:
+    """Return the font size of each text of an SVG, in points."""
+    elements = ET.parse(path).getroot().iter("{http://www.w3.org/2000/svg}text")
+    return {
+        "".join(element.itertext()): float(re.findall(r"font(?:-size)?:[^;]*?([\d.]+)px", element.attrib["style"])[0])
+        for element in elements
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "inches"),
+    [("5", 5), ("3.25in", 3.25), ("8.89cm", 3.5), ("88.9 mm", 3.5), ("acl", 3.03), ("icml-wide", 6.75)],
+)
+def test_widths_of_papers(neglm: Neglm, logs: None, width: str, inches: float) -> None:
+    neglm("plot", "neglm.log", "nce.log", "--width", width)
+    assert size_of("curves.svg")[0] == pytest.approx(inches, abs=0.001)
+
+
+def test_width_of_all_plots(neglm: Neglm, logs: None, pairs: None) -> None:
+    for output, arguments in {
+        "curves.svg": ["neglm.log", "nce.log"],
+        "map.svg": ["vectors.safetensors"],
+        "pmi.svg": ["--pmi", "vectors.safetensors"],
+    }.items():
+        neglm("plot", *arguments)
+        usual = font_sizes(output)
+        neglm("plot", *arguments, "--width", "ieee", "--font-size", "7.2")
+        assert size_of(output)[0] == pytest.approx(3.49, abs=0.001)
+        for text, size in font_sizes(output).items():
+            if text in usual:
+                assert size == pytest.approx(0.8 * usual[text], rel=0.001), text
+
+
+def test_narrow_plots_have_names_below(neglm: Neglm, logs: None) -> None:
+    neglm("plot", "neglm.log", "nce.log", "--width", "acl")
+    found = texts("curves.svg")
+    assert {"neglm", "nce", "97.50", "104.2"} <= set(found)
+    assert found.count("neglm") == 1
+    assert "neglm  best 97.50" not in found
+    neglm("plot", "neglm.log", "nce.log")
+    assert "neglm  best 97.50" in texts("curves.svg")
+
+
 def test_pmi_of_a_sample_of_words(neglm: Neglm, workplace: Path) -> None:
     random = np.random.default_rng(2)
     Path("text.txt").write_text(" ".join(f"w{int(200 * number**2)}" for number in random.random(20_000)))
@@ -278,6 +355,17 @@ def test_refused(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     assert "vocab has no vectors to plot, it is of the kind `vocabulary`" in sentence("vocab")
     assert "neglm.log is not a neglm file" in sentence("--pmi", "neglm.log")
     assert "vectors.safetensors has no context vectors" in sentence("--pmi", "vectors.safetensors")
+    Path("none").write_bytes(b"\n \n")
+    assert "none contains no words: write one per line" in sentence("vectors.safetensors", "--only", "none")
+    Path("foreign").write_bytes(b"some\nother\n")
+    only = sentence("vectors.safetensors", "--only", "foreign")
+    assert "vectors.safetensors has a vector for none of the words of foreign: check spelling and case" in only
+    assert "missing does not exist" in sentence("vectors.safetensors", "--only", "missing")
+    Path("many").write_text("\n".join(f"w{i}" for i in range(10_001)))
+    assert "many has 10,001 words: choose at most 10,000" in sentence("vectors.safetensors", "--only", "many")
+    for file in ("neglm.log", "vectors.safetensors"):
+        crowded = sentence(file, "--width", "2", "--font-size", "30")
+        assert "a figure 2 inches wide has no room for text of 30 points: choose a larger --width or" in crowded
     damaged = bytearray(Path("vectors.safetensors").read_bytes())
     damaged[-1] ^= 1
     Path("damaged").write_bytes(damaged)
@@ -289,7 +377,9 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
     for arguments, message in (
         (("neglm.log", "-o", "a.gif"), "the name a.gif does not end in .svg, .png or .pdf"),
         (("neglm.log", "--label", "a", "b"), "--label has 2 names for 1 file"),
-        (("neglm.log", "--max-vocab", "3"), "--max-vocab and --projection are for a map"),
+        (("neglm.log", "--max-vocab", "3"), "--max-vocab, --only and --projection are for a map"),
+        (("neglm.log", "--only", "words"), "--max-vocab, --only and --projection are for a map"),
+        (("vectors.safetensors", "--only", "words", "--max-vocab", "3"), "--only and --max-vocab both choose"),
         (("vectors.safetensors", "--by", "time"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "--reports"), "--by, --reports and --label are for the logs"),
         (("vectors.safetensors", "neglm.log"), "give logs, or a single file of vectors"),
@@ -298,6 +388,14 @@ def test_wrong_usage(neglm: Neglm, logs: None, vectors: Vectors) -> None:
         (("--pmi", "vectors.safetensors", "--every", "0"), "--every must be at least 1"),
         (("--pmi", "vectors.safetensors", "text", "--pairs", "p"), "give one of them"),
         (("-", "-"), "can be read only once"),
+        (("-", "--only", "-"), "can be read only once"),
+        (("neglm.log", "--width", "wide"), "--width wide is not a width: give inches (3.25), cm or mm (8.9cm), or a"),
+        (("neglm.log", "--width", "nan"), "--width nan is not a width"),
+        (("neglm.log", "--width", "1.9"), "--width must be between 2 and 40 inches"),
+        (("neglm.log", "--width", "2000mm"), "--width must be between 2 and 40 inches"),
+        (("neglm.log", "--font-size", "3"), "--font-size must be at least 4"),
+        (("--follow", "neglm.log", "--width", "acl"), "with no options except --by and --reports"),
+        (("--follow", "neglm.log", "--font-size", "8"), "with no options except --by and --reports"),
         (("--follow", "neglm.log", "nce.log"), "--follow takes one log"),
         (("--follow", "-"), "--follow takes one log"),
         (("--follow", "neglm.log", "-o", "a.svg"), "with no options except --by and --reports"),

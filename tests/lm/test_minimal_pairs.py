@@ -8,7 +8,7 @@ import pytest
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.lm.lines import BATCH_WORDS, LineEncoder, LineScorer
-from neglm_cli.lm.minimal_pairs import MinimalPair, PairTally, judge_pairs, read_pairs
+from neglm_cli.lm.minimal_pairs import MinimalPair, PairFile, PairTally, judge_pairs
 from neglm_cli.lm.reference_device import ReferenceDevice
 from neglm_cli.text.word_index import WordIndex
 from tests.lm.making import END_OF_LINE, SMALL, counts, parameters
@@ -20,31 +20,31 @@ def test_blimp(workplace: Path) -> None:
     line = {"sentence_good": "Ça va?", "sentence_bad": "Va ça?", "UID": "order", "linguistics_term": "syntax"}
     bare = {name: line[name] for name in ("sentence_good", "sentence_bad")}
     Path("set.a.jsonl").write_text("\n".join([json.dumps(line), "", json.dumps(bare)]), encoding="utf-8")
-    pairs = list(read_pairs("set.a.jsonl"))
+    pairs = list(PairFile("set.a.jsonl").read())
     assert pairs[0] == MinimalPair("Ça va?".encode(), "Va ça?".encode(), "order", "syntax")
     assert pairs[1][2:] == ("set", "set")
 
 
 def test_columns(workplace: Path) -> None:
     Path("pairs.tsv").write_bytes(b"a b\tb a\r\nc\td\n")
-    assert [pair[:2] for pair in read_pairs("pairs.tsv")] == [(b"a b", b"b a"), (b"c", b"d")]
+    assert [pair[:2] for pair in PairFile("pairs.tsv").read()] == [(b"a b", b"b a"), (b"c", b"d")]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"a\tb\nonly one\n", "line 2 of pairs is no minimal pair (it has 1 of 2 columns)"),
-        (b"a\tb\tc\n", "line 1 of pairs is no minimal pair (it has 3 of 2 columns)"),
-        (b"a\t \n", "line 1 of pairs is no minimal pair (one is empty)"),
-        (b'{"sentence_good": "a"}\n', "line 1 of pairs is no minimal pair (a sentence is missing)"),
-        (b'\n{"sentence_good": \n', "line 2 of pairs is no minimal pair (Expecting value"),
+        (b"a\tb\nonly one\n", "line 2 of pairs, at byte 4, is no minimal pair (it has 1 of 2 columns)"),
+        (b"a\tb\tc\n", "line 1 of pairs, at byte 0, is no minimal pair (it has 3 of 2 columns)"),
+        (b"a\t \n", "line 1 of pairs, at byte 0, is no minimal pair (one is empty)"),
+        (b'{"sentence_good": "a"}\n', "line 1 of pairs, at byte 0, is no minimal pair (a sentence is missing)"),
+        (b'\n{"sentence_good": \n', "line 2 of pairs, at byte 1, is no minimal pair (expecting value at column 19)"),
         (b"\n \n", "pairs has no minimal pairs: expected lines with"),
     ],
 )
 def test_bad_lines(workplace: Path, text: bytes, reason: str) -> None:
     Path("pairs").write_bytes(text)
     with pytest.raises(NeglmError) as error:
-        list(read_pairs("pairs"))
+        list(PairFile("pairs").read())
     assert str(error.value).startswith(reason)
 
 

@@ -189,3 +189,27 @@ class TestCpuWithShortForwardPasses(TestCpu):
     @pytest.fixture(autouse=True)
     def four_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cpu_scorer, "FORWARD_ROWS", 4)
+
+
+class TestCpuWithoutCallingThread(TestCpu):
+    """All passes wake the team, as those of many rows do."""
+
+    @pytest.fixture(autouse=True)
+    def none_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cpu_scorer, "FEW_MACS", -1)
+
+
+def test_few_rows_are_read_by_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The team stays asleep, and results are the same, bit for bit."""
+    settings = replace(SMALL, **LOSS)
+    device = CpuDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE)
+    scorer, words = device.scorer(CAPACITY), random_words(7)
+    monkeypatch.setattr(cpu_scorer, "FEW_MACS", -1)
+    by_team = scorer.step(scorer.step(None, words).state, words[::-1])
+    monkeypatch.undo()
+    with monkeypatch.context() as asleep:
+        asleep.setattr(device.team, "start", None)
+        alone = scorer.step(scorer.step(None, words).state, words[::-1])
+    for found, expected in zip((*alone.state, alone.y), (*by_team.state, by_team.y), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    device.close()

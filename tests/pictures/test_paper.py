@@ -1,10 +1,10 @@
-"""Names, formats and styles."""
+"""Names, formats, styles and lines of text."""
 
 from itertools import combinations
 
 import pytest
 
-from neglm_cli.pictures.paper import Look, format_of, names_of
+from neglm_cli.pictures.paper import Look, fitting_size, format_of, names_of, text_width, wrapped
 
 
 def test_formats() -> None:
@@ -36,3 +36,21 @@ def test_lines_differ_without_colors() -> None:
         assert one.color != other.color
         assert one.dashes != other.dashes
         assert one.marker != other.marker
+
+
+def test_text_is_wrapped_to_a_width() -> None:
+    text = "gray dots: 7 words without space for a label, and a_very_long_word_that_fits_nowhere at all"
+    lines = wrapped(text, 8, 1.5)
+    assert " ".join(lines) == text
+    assert len(lines) > 3
+    assert all(text_width(line, 8) <= 1.5 or " " not in line for line in lines)
+    assert wrapped("short", 8, 1.5) == ["short"]
+
+
+def test_text_is_made_smaller_to_fit() -> None:
+    title = "Training loss, nats per word"
+    assert fitting_size(title, 9, 10) == 9
+    size = fitting_size(title, 9, 1.5, bold=True)
+    assert 5 < size < 9
+    assert text_width(title, size, bold=True) == pytest.approx(1.5, rel=0.02)
+    assert fitting_size(title, 9, 0.1) == 5

@@ -38,6 +38,7 @@ def test_values_of_the_same_name_are_replaced() -> None:
     found = JSONL.with_values('{"text": "é", "perplexity": 1}'.encode(), VALUES)
     assert json.loads(found) == {"text": "é", "perplexity": 12.5, "tokens": 3}
     assert found.count(b"perplexity") == 1
+    assert b'"perplexity": 0.333333,' in JSONL.with_values(b'{"perplexity": 1}', {"perplexity": 1 / 3, "tokens": 3})
 
 
 def test_values_are_put_before_lines() -> None:
@@ -47,9 +48,11 @@ def test_values_are_put_before_lines() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b'{"text": "a"', "is not JSON: .*"),
-        (b"\xff", "is not JSON: .*"),
-        (b"[" * 100_000, "is not JSON: .*"),
+        (b'{"text": ', "is not JSON: expecting value at column 10"),
+        (b'{"text": "a', "is not JSON: unterminated string starting at column 10"),
+        (b'{"a\xff": 1}', "is not JSON: byte 4 of the line is not UTF-8"),
+        (b"[" * 100_000, "is not JSON: it is nested too deeply"),
+        (b"9" * 5_000, "is not JSON: a number is too long"),
         (b'["text"]', "is not a JSON object"),
         (b'{"other": "a"}', "has no text in the field 'text'"),
         (b'{"text": 5}', "has no text in the field 'text'"),

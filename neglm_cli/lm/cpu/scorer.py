@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 FORWARD_ROWS = 1024  # rows of a forward pass: with more, their gates would leave the cache
+FEW_MACS = 12_000_000  # multiplications that take one thread about as long as waking the others
 
 
 class Piece(NamedTuple):
@@ -42,6 +43,7 @@ class CpuScorer:
         self._projections = Projections(device.shape, capacity)
         self._normalizers = arrays.normalizer_buffers(device.shape, capacity, len(device.team.workers))
         self._layer = OutputLayer(self._activations.y, device.weights.output, device.logit_offsets)
+        (self._alone,) = arrays.workers(arrays.partition(device.shape, 1))  # the calling thread, for a few rows
         self._start: State | None = None
         self._is_reset = True
 
@@ -116,7 +118,10 @@ class CpuScorer:
             batch = self._projections.batch(ids, device.state_mask(ids, len(words)))
             read.append(Piece(batch, device.config(words.shape), self._activations.y[first : first + ids.size]))
             first += ids.size
-        device.team.results(self._run, read, first, targets)
+        if targets is None and first * device.shape.lstm_macs <= FEW_MACS:
+            self._run(read, first, None, self._alone)
+        else:
+            device.team.results(self._run, read, first, targets)
 
     def _start_states(self, rows: int) -> None:
         """Write the states that rows start from, after `reset`."""
