@@ -156,6 +156,10 @@ def _training() -> list[str]:
             "its default is 1e-10."
         ),
         *paragraph(
+            "Before that, weight decay shrinks all p that have a gradient: p -= lr * weight_decay * p, as in "
+            "torch.optim.AdamW. Files without weight_decay have 0."
+        ),
+        *paragraph(
             "A minibatch touches the rows of `embedding` of its inputs (of `output` if `tie` is `true`), and the "
             "rows of `output` and `output_bias` of its targets and noise words (all rows for softmax). If adam is "
             "`lazy`, Adam leaves p, m and v of all other rows as they are. If it is `exact`, rows get the steps that"

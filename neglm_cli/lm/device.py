@@ -22,7 +22,7 @@ class Minibatch(NamedTuple):
     number: int  # of the minibatch in its epoch
     step: int  # of all minibatches of the training, from 1 on
     rate: float
-    decay: float = 0.0  # to the trained parameters, in dynamic evaluation
+    decay: float = 0.0  # share of a parameter that a step removes, or of its distance to the trained one (adaptation)
 
 
 class StepResult(NamedTuple):

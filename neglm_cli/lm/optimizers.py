@@ -6,6 +6,9 @@
               rate_t = rate · √(1−β₂^t) / (1−β₁^t)
     anchored  p −= rate · g − decay · (p₀ − p)              SGD with decay to p₀, for dynamic evaluation
 
+Before a step of the first three, weight decay shrinks p: p −= rate · λ · p, apart from the gradient, as in AdamW. Rows
+of tables that have no gradient are not shrunk.
+
 Kernels compile these functions for float32, and `reference` calls them with float64 arrays. The state of each
 optimizer is declared in `settings.parameters`.
 """
@@ -38,6 +41,12 @@ def _sqrt_in_kernels(x):
 def clip_scale(clip, norm):
     """Return the factor that clips gradients of this norm, over all parameters: float64."""
     return clip / norm if norm > clip else 1.0
+
+
+@register_jitable
+def shrink(p, decay):
+    """Return p after weight decay, by the share `decay`."""
+    return p - decay * p
 
 
 @register_jitable

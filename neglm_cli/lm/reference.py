@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.lm.device import Minibatch
-from neglm_cli.lm.optimizers import ADAM, adagrad, adam, anchored, clip_scale, sgd, step_rate
+from neglm_cli.lm.optimizers import ADAM, adagrad, adam, anchored, clip_scale, sgd, shrink, step_rate
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.lm.scalar import (
     cell_backward,
@@ -236,6 +236,8 @@ class Optimizer:
     def _update(
         self, p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, rate: float, rows: "np.ndarray | slice"
     ) -> None:
+        if self.kind != "anchored":
+            p[rows] = shrink(p[rows], self.decay)
         if self.kind == "sgd":
             p[rows] = sgd(p[rows], g[rows], rate)
         elif self.kind == "adagrad":

@@ -114,9 +114,11 @@ class Trainer:
                 break
             steps = batch.inputs.shape[1]
             positions = (rows + number * settings.bptt + 1 + np.arange(steps)).astype(np.uint64)
+            rate = self._rate(number)
             number, step = number + 1, step + 1
             minibatch = Minibatch(
-                batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, self._rate(number - 1)
+                batch.inputs, batch.targets, positions, progress.epoch, number - 1, step, rate,
+                rate * settings.weight_decay,
             )  # fmt: skip
             self._pending.append(self._device.train(minibatch))
             if snapshots := self._snapshots(step):

@@ -91,6 +91,8 @@ def _check_settings(request: Request) -> None:
             raise UsageError("--init-output is for an output table of its own: with --tie, --init-range counts.")
     if "adam" in given and chosen.get("optimizer", Settings.optimizer) != "adam":
         raise UsageError("--adam is for --optimizer adam.")
+    if chosen.get("weight_decay") and chosen.get("adam") == "exact":
+        raise UsageError("--weight-decay needs --adam lazy: rows of tables decay when they have a gradient.")
     _check_schedule(chosen, request)
     if "patience" in given and not request.valid:
         raise UsageError("--patience needs a text to validate on: give one with --valid.")

@@ -149,6 +149,12 @@ class Settings:
         "Clip the gradient to this norm, over all parameters. gradient_norm in LOG is the norm before clipping.",
         panel=TRAINING, metavar="NORM", above=0, note="the paper's",
     )  # fmt: skip
+    weight_decay: float = setting(
+        0.0,
+        "Weight decay, apart from the gradient, as in AdamW: a step removes this share of a parameter, times the "
+        "learning rate. Rows of tables decay when they have a gradient.",
+        panel=TRAINING, metavar="X", least=0, most=1,
+    )  # fmt: skip
     average: int = setting(
         0,
         "Average the parameters, as AWD-LSTM does, once an epoch is worse than the best one N epochs before it; "

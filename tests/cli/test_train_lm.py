@@ -399,6 +399,8 @@ def test_wrong_options_are_one_sentence(neglm: Neglm, corpus: Path) -> None:
         (("--resume", "--dry-run"), "--dry-run"),
         (("--resume", "--preset", "1b"), "--preset"),
         (("--adam", "exact"), "--adam is for --optimizer adam"),
+        (("--weight-decay", "1.5"), "--weight-decay"),
+        (("--weight-decay", "0.1", "--optimizer", "adam", "--adam", "exact"), "--weight-decay needs --adam lazy"),
         (("--schedule", "plateau"), "--schedule plateau needs a text to validate on"),
         (("--schedule", "cosine", "--optimizer", "adam", "--adam", "exact"), "not --schedule cosine"),
         (("--schedule", "cosine", "--decay", "1.5"), "--decay is for --schedule step or plateau"),

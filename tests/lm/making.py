@@ -59,7 +59,8 @@ def minibatch(settings: Settings, words: int, number: int, steps: int | None = N
     ids = random.integers(0, words, (2, *shape)).astype(np.int32)
     segment = 1000
     positions = np.arange(shape[1]) + number * settings.bptt + 1 + segment * np.arange(shape[0])[:, None]
-    return Minibatch(ids[0], ids[1], positions.astype(np.uint64), epoch, number, number + 1, settings.lr)
+    rate, decay = settings.lr, settings.lr * settings.weight_decay
+    return Minibatch(ids[0], ids[1], positions.astype(np.uint64), epoch, number, number + 1, rate, decay)
 
 
 class ReferenceTraining(ReferenceDevice):

@@ -132,10 +132,10 @@ def one_parameter(value: float) -> Model:
     return Model(np.array([[value]]), [], [], [], np.zeros((1, 1)), np.zeros(1))
 
 
-def optimized(kind: str, gradients: list[float], rate: float, clip: float = math.inf) -> float:
+def optimized(kind: str, gradients: list[float], rate: float, clip: float = math.inf, decay: float = 0.0) -> float:
     """Optimize a parameter that starts at 1; return its final value."""
     model = one_parameter(1.0)
-    optimizer = Optimizer(kind, False, clip, model.like(), model.like())
+    optimizer = Optimizer(kind, False, clip, model.like(), model.like(), decay=decay)
     for g in gradients:
         norm = optimizer.step(model, one_parameter(g), rate, (np.array([0]), np.array([0])))
         assert norm == abs(g)
@@ -158,6 +158,13 @@ def test_adam() -> None:
     mean, square = 0.9 * mean + 0.1 * -4, 0.999 * square + 0.001 * 16
     second = 0.1 * (mean / (1 - 0.9**2)) / math.sqrt(square / (1 - 0.999**2))
     assert optimized("adam", [3.0, -4.0], 0.1) == pytest.approx(1 - first - second, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adagrad", "adam"])
+def test_weight_decay_is_apart_from_the_gradient(kind: str) -> None:
+    """It changes neither moments nor the step."""
+    step = 1 - optimized(kind, [3.0], 0.1)
+    assert optimized(kind, [3.0], 0.1, decay=0.02) == pytest.approx(0.98 - step)
 
 
 def test_clipping() -> None:

@@ -86,6 +86,12 @@ def test_the_cosine_schedule_falls_at_every_minibatch() -> None:
     ]
 
 
+def test_weight_decay_is_a_share_of_the_learning_rate() -> None:
+    recorder = Recorder()
+    run(replace(SETTINGS, schedule="cosine", weight_decay=0.25), recorder)
+    assert [batch.decay for batch in recorder.given] == pytest.approx([batch.rate / 4 for batch in recorder.given])
+
+
 def test_the_plateau_schedule_decays_after_an_epoch_without_improvement() -> None:
     found = iter([3.0, 2.0, 2.5, 2.0, 1.0, 0.5])
     recorder = Recorder()

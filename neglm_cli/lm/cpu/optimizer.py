@@ -24,6 +24,7 @@ from neglm_cli.lm.optimizers import (
     decay_moments,
     kept_distance,
     sgd,
+    shrink,
     step_rate,
 )
 
@@ -43,7 +44,7 @@ class Update(NamedTuple):
     step: int  # from 1 on
     rate: np.float32  # see `step_rate`
     scale: np.float32  # factor of gradients: less than 1 if they are clipped
-    decay: np.float32 = np.float32(0)  # of anchored SGD
+    decay: np.float32 = np.float32(0)  # see `Minibatch.decay`
 
 
 @outlined
@@ -55,23 +56,24 @@ def make_update(kind, step, rate, clip, norm, decay=0.0):
 @unchecked
 def update_row(p, m, v, row, g, gradient_row, update):
     """Update one row of a parameter array by one row of gradients. m, v: see `Moments`."""
-    rate, scale = update.rate, update.scale
+    rate, scale, decay = update.rate, update.scale, update.decay
     width = p.shape[1]
     if update.kind == SGD:
         step = rate * scale
         for j in range(width):
-            p[row, j] = sgd(p[row, j], g[gradient_row, j], step)
+            p[row, j] = sgd(shrink(p[row, j], decay), g[gradient_row, j], step)
     elif update.kind == ADAGRAD:
         for j in range(width):
-            p[row, j], v[row, j] = adagrad(p[row, j], v[row, j], scale * g[gradient_row, j], rate)
+            gradient = scale * g[gradient_row, j]
+            p[row, j], v[row, j] = adagrad(shrink(p[row, j], decay), v[row, j], gradient, rate)
     elif update.kind == ANCHORED:
         step = rate * scale
         for j in range(width):
-            p[row, j] = anchored(p[row, j], m[row, j], g[gradient_row, j], step, update.decay)
+            p[row, j] = anchored(p[row, j], m[row, j], g[gradient_row, j], step, decay)
     else:
         for j in range(width):
             gradient = scale * g[gradient_row, j]
-            p[row, j], m[row, j], v[row, j] = adam(p[row, j], m[row, j], v[row, j], gradient, rate)
+            p[row, j], m[row, j], v[row, j] = adam(shrink(p[row, j], decay), m[row, j], v[row, j], gradient, rate)
 
 
 @kernel

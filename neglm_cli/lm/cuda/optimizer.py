@@ -27,6 +27,7 @@ from neglm_cli.lm.optimizers import (
     decay_moments,
     kept_distance,
     sgd,
+    shrink,
 )
 
 THREADS = 256  # at most, and a power of 2
@@ -107,18 +108,18 @@ def _update(moments, at, g, scale, kind, rates):
     p, m, v = moments
     rate, decay = rates
     if kind == SGD:
-        p[at] = sgd(p[at], g, rate * scale)
+        p[at] = sgd(shrink(p[at], decay), g, rate * scale)
     elif kind == ADAGRAD:
-        p[at], v[at] = adagrad(p[at], v[at], scale * g, rate)
+        p[at], v[at] = adagrad(shrink(p[at], decay), v[at], scale * g, rate)
     elif kind == ANCHORED:
         p[at] = anchored(p[at], m[at], g, rate * scale, decay)
     else:
-        p[at], m[at], v[at] = adam(p[at], m[at], v[at], scale * g, rate)
+        p[at], m[at], v[at] = adam(shrink(p[at], decay), m[at], v[at], scale * g, rate)
 
 
 @inlined
 def _rates(header):
-    """Return the learning rate of the step, and the decay of anchored SGD."""
+    """Return the learning rate of the step, and its decay: see `Minibatch.decay`."""
     return float_of(header[STEP_RATE]), float_of(header[DECAY])
 
 
