@@ -8,14 +8,14 @@ from collections import Counter
 
 import kenlm
 
-from neglm_cli.lm.minimal_pairs import read_pairs
+from neglm_cli.lm.minimal_pairs import PairFile
 from neglm_cli.text.tokenization import tokenize
 
 model = kenlm.Model(sys.argv[1])
 pairs: Counter[str] = Counter()
 correct: Counter[str] = Counter()
 for path in sys.argv[2:]:
-    for pair in read_pairs(path):
+    for pair in PairFile(path).read():
         good, bad = (model.score(tokenize(sentence).decode()) for sentence in (pair.good, pair.bad))
         pairs[pair.phenomenon] += 1
         correct[pair.phenomenon] += good > bad

@@ -26,6 +26,7 @@ QUICK = [
     "shared by a batch",
     "reset",
     "exact adam",
+    "weight decay, adam, tied",
     "one row",
     "tied",
     "tied, softmax",
