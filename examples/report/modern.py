@@ -13,31 +13,38 @@ TRAININGS = {
     "untied": "`--no-tie`",
     "step": "`--schedule step`",
 }
+SHORT = {"sgd-10": "SGD, the preset's", "adam-10": "`--optimizer adam --lr 0.002`"}
 EVALUATIONS = {"modern": "the trained model", "cached": "`--cache 2000`", "adapted": "`--adapt`, `--cache 2000`"}
 
 
 def make(directories: list[Path]) -> Made:
+    """Make the tables of what has been run; the recipe's other trainings are left out."""
     directory = directories[0]
-    results: dict[str, bytes] = {}
-    logs, rows = {}, []
     tests = {name: directory / f"{name}.json" for name in (*TRAININGS, *EVALUATIONS)}
     found = {name: read_test(path) for name, path in tests.items() if path.exists()}
-    results |= {f"{name}.json": as_json(result) for name, result in found.items()}
+    names = [name for name in (*TRAININGS, *SHORT) if (directory / f"{name}.log").exists()]
+    logs = {name: read_log(directory / f"{name}.log") for name in names}
+    results = {f"{name}.json": as_json(result) for name, result in found.items()}
+    results |= {f"{name}.log": as_log(log) for name, log in logs.items()}
 
     def on_test(name: str) -> str:
-        return f"**{number(found[name]['perplexity'])}**" if name in found else "not run yet"
+        return f"**{number(found[name]['perplexity'])}**"
 
-    for name, title in TRAININGS.items():
-        if not (directory / f"{name}.log").exists():
-            rows.append([title, *["not run yet"] * 4])
-            continue
-        log = logs[title.replace("`", "")] = read_log(directory / f"{name}.log")
-        results[f"{name}.log"] = as_log(log)
-        epochs = [record for record in log.records if record["event"] == "epoch"]
+    def trained(name: str, title: str) -> list[str]:
+        epochs = [record for record in logs[name].records if record["event"] == "epoch"]
         best = min(epoch["valid_perplexity"] for epoch in epochs)
-        rows.append([title, str(len(epochs)), number(epochs[-1]["loss"]), number(best), on_test(name)])
+        return [title, str(len(epochs)), number(epochs[-1]["loss"]), number(best)]
+
+    columns = ["", "epochs", "training loss, last epoch", "validation"]
+    rows = [[*trained(name, title), on_test(name)] for name, title in TRAININGS.items() if name in logs]
+    short = [trained(name, title) for name, title in SHORT.items() if name in logs]
     tables = {
-        "trainings": table(["", "epochs", "training loss, last epoch", "validation", "test"], rows),
-        "evaluations": table(["", "test"], [[title, on_test(name)] for name, title in EVALUATIONS.items()]),
+        "trainings": table([*columns, "test"], rows),
+        "short": table(columns, short),
+        "evaluations": table(
+            ["", "test"], [[EVALUATIONS[name], on_test(name)] for name in EVALUATIONS if name in found]
+        ),
     }
-    return Made(tables, {"curves.svg": curves(logs)} if logs else {}, results)
+    titles = {**TRAININGS, **{name: f"{title}, 10 epochs" for name, title in SHORT.items()}}
+    drawn = {titles[name].replace("`", ""): log for name, log in logs.items()}
+    return Made(tables, {"curves.svg": curves(drawn)} if drawn else {}, results)
