@@ -45,6 +45,4 @@ def make(directories: list[Path]) -> Made:
             ["", "test"], [[EVALUATIONS[name], on_test(name)] for name in EVALUATIONS if name in found]
         ),
     }
-    titles = {**TRAININGS, **{name: f"{title}, 10 epochs" for name, title in SHORT.items()}}
-    drawn = {titles[name].replace("`", ""): log for name, log in logs.items()}
-    return Made(tables, {"curves.svg": curves(drawn)} if drawn else {}, results)
+    return Made(tables, {"curves.svg": curves(logs)} if logs else {}, results)

@@ -49,6 +49,8 @@ def _short(recipes: Path) -> str:
 
     others = f"{on_ptb('nce')} NCE, {on_ptb('softmax')} full softmax; paper: {number(TRAININGS['neglm'][1])} NEGLM, "
     rows = [["PTB test perplexity, 2×300", f"**{on_ptb('neglm-z')}**", others + f"{number(TRAININGS['nce'][1])} NCE"]]
+    modern = number(read_test(recipes / "modern" / "results" / "modern.json")["perplexity"])
+    rows.append(["the same size, [`--preset modern`](examples/modern)", f"**{modern}**", "one seed so far"])
     for each in read_benchmarks():
         for (job, peer), title in FASTER.items():
             if each.job == job and each.peer.startswith(peer) and not any(o in each.ours for o in OMITTED):

@@ -36,8 +36,8 @@ Valid = Annotated[
 Preset = Annotated[
     Literal["ptb", "modern", "1b"],
     typer.Option(
-        help="Default settings. ptb: the paper's for the Penn Treebank. modern: for the best model of a text of some "
-        "million words at the same size and in less time (2×300; tied tables, variational dropout, a cosine schedule). "
+        help="Default settings. ptb: the paper's for the Penn Treebank. modern: a better model of the same size, "
+        "for texts of about a million words (2×300; tied tables, variational dropout, a cosine schedule). "
         "1b: the paper's for the 1-billion-word benchmark, for texts seen once (1×512, dropout 0.1, Adam at 0.001, "
         "batch 1000, one epoch).",
         metavar="ptb|modern|1b",
