@@ -46,7 +46,10 @@ def read_test(path: Path) -> dict[str, Any]:
 
 
 def _portable(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in OF_THIS_MACHINE}
+    portable = {name: value for name, value in result.items() if name not in OF_THIS_MACHINE}
+    if portable.get("test_time") and portable["test_time"]["tuned_on"]:
+        portable["test_time"] = portable["test_time"] | {"tuned_on": Path(portable["test_time"]["tuned_on"]).name}
+    return portable
 
 
 class Compared(NamedTuple):
