@@ -76,5 +76,6 @@ def _obey(source: int, processes: list[int]) -> None:
     if os.read(source, 1) != bytes([HELLO]):
         return
     received = os.read(source, 1)
-    for process in processes:
-        os.kill(process, received[0] if received else signal.SIGTERM)
+    for process in reversed(processes):  # the last one is this rank, which then may exit
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(process, received[0] if received else signal.SIGTERM)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neglm_cli.cli.several_gpus import HELLO, _obey
 from neglm_cli.lm.model import LanguageModel
 from tests.cli.test_software_gpu import SETTINGS, assert_same_model
 from tests.conftest import COMMAND, one_sentence, only_text, users_environment
@@ -177,6 +178,17 @@ def test_ranks_end_when_the_command_is_killed(run: Run, machine: dict[str, str])
     _, errors = job.communicate(timeout=SECONDS)
     assert job.returncode == -signal.SIGKILL
     assert errors.decode().splitlines()[-2:] == [CHECKPOINT, "neglm: rank 0: terminated"]
+
+
+def test_a_rank_that_has_ended_does_not_keep_a_signal_from_others() -> None:
+    ended, living = (subprocess.Popen(["sleep", seconds]) for seconds in ("0", "60"))
+    ended.wait()
+    source, sender = os.pipe()
+    os.write(sender, bytes([HELLO, signal.SIGTERM]))
+    _obey(source, [living.pid, ended.pid])
+    assert living.wait(timeout=SECONDS) == -signal.SIGTERM
+    os.close(source)
+    os.close(sender)
 
 
 def test_doctor_names_all_gpus(machine: dict[str, str], workplace: Path) -> None:

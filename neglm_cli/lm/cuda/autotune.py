@@ -1,4 +1,4 @@
-"""Choice of the matrix products: cuBLAS if it is installed, correct and faster on this GPU, else our kernels."""
+"""Choice of the matrix products: cuBLAS if it is installed, correct and not slow on this GPU, else our kernels."""
 
 import time
 from collections.abc import Callable
@@ -12,12 +12,14 @@ from neglm_cli.lm.cuda.gpu import Gpu
 from neglm_cli.lm.devices import PrecisionError
 
 REPEATS = 5
+SLOWER = 2  # times: cuBLAS is used unless it is that slow. Between equals, each start might choose differently
 TOLERANCES = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 2e-2}  # relative to the largest value
 TENSOR_CORES = (8, 0)  # compute capability from which on they take tf32 and bf16
 
 
 def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
-    """Return the faster one for products of this size. If cuBLAS fails or is wrong, use ours, with a note."""
+    """Return cuBLAS unless it is much slower for products of this size. If it fails or is wrong, use ours, with a
+    note."""
     ours = TiledGemm(gpu)
     try:
         theirs = cublas_of(gpu)
@@ -30,7 +32,7 @@ def choose_gemm(gpu: Gpu, extent: Extent, note: Callable[[str], None]) -> Gemm:
     except Exception as error:  # anything a broken installation may raise: training works without it
         note(f"not using cuBLAS, which does not work: {type(error).__name__}: {error}")
         return ours
-    return theirs if trial.seconds(theirs) < trial.seconds(ours) else ours
+    return theirs if trial.seconds(theirs) < SLOWER * trial.seconds(ours) else ours
 
 
 def rounded_gemm(gpu: Gpu, extent: Extent, precision: str) -> Gemm:

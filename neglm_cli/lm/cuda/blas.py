@@ -1,5 +1,6 @@
 """Matrix products with cuBLAS, through NVIDIA's binding nvmath-python."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
 FLOAT32 = 0  # cudaDataType_t
 COMPUTE_TYPES = {"tf32": 77, "bf16": 75}  # cublasComputeType_t: float32 matrices, whose values are rounded when read
 ANY_ALGORITHM = -1  # cublasGemmAlgo_t
+WORKSPACE_BYTES = 32 << 20  # what NVIDIA recommends for the H100; for older GPUs, 4 MB
 
 
 class Cublas:
@@ -20,7 +22,12 @@ class Cublas:
     def __init__(self, gpu: Gpu, cublas: Any, precision: str = "fp32") -> None:
         self._gpu, self._cublas, self._compute_type = gpu, cublas, COMPUTE_TYPES.get(precision)
         self._handle = cublas.create()
+        weakref.finalize(self, cublas.destroy, self._handle).atexit = False
         cublas.set_stream(self._handle, gpu.stream_handle)
+        # Without a workspace, cuBLAS would allocate one in each graph, and might choose other algorithms there. Setting
+        # the stream resets it.
+        self._workspace = gpu.zeros(WORKSPACE_BYTES // FLOAT_BYTES)
+        cublas.set_workspace(self._handle, gpu.address(self._workspace), WORKSPACE_BYTES)
         self._one, self._zero = np.ones(1, np.float32), np.zeros(1, np.float32)
 
     def matmul(

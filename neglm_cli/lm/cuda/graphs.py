@@ -42,18 +42,22 @@ def capture(gpu: Gpu, work: Callable[[], None]) -> Graph:
     stream = driver.CUstream(gpu.stream_handle)
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED  # Numba may free memory meanwhile
     _checked(driver.cuStreamBeginCapture(stream, mode))
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         work()
-    except Exception as error:  # of a launch that cannot be captured: launched without a graph, it shows if it is wrong
+    except BaseException as error:  # a launch that cannot be captured, or a signal: the stream must be usable again
         failure = error
-    graph = _checked(driver.cuStreamEndCapture(stream))
-    if failure is not None:
-        driver.cuGraphDestroy(graph)
-        raise GraphError from failure
-    executable = _checked(driver.cuGraphInstantiate(graph, 0))
-    driver.cuGraphDestroy(graph)
-    return Graph(gpu.stream_handle, executable)
+    status, graph = driver.cuStreamEndCapture(stream)
+    try:
+        if isinstance(failure, Exception):  # launched without a graph, the work shows if it is wrong
+            raise GraphError from failure
+        if failure is not None:
+            raise failure
+        _checked((status,))
+        return Graph(gpu.stream_handle, _checked(driver.cuGraphInstantiate(graph, 0)))
+    finally:
+        if not status:
+            driver.cuGraphDestroy(graph)
 
 
 def _checked(result: tuple[Any, ...]) -> Any:

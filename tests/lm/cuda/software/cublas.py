@@ -35,14 +35,25 @@ class EmulatedCublas:
 
     def __init__(self, queue: Callable[[int, Callable[[], None]], None] = lambda stream, work: work()) -> None:
         self._queue = queue
-        self.stream = 0
+        self.stream = self.workspace = 0
+        self.destroyed = False
 
     def create(self) -> int:
         return HANDLE
 
+    def destroy(self, handle: int) -> None:
+        assert handle == HANDLE
+        self.destroyed = True
+
     def set_stream(self, handle: int, stream: int) -> None:
         assert handle == HANDLE
-        self.stream = stream
+        self.stream, self.workspace = stream, 0
+
+    def set_workspace(self, handle: int, workspace: int, workspace_size: int) -> None:
+        """As cuBLAS requires, the workspace is aligned."""
+        assert handle == HANDLE
+        assert workspace % 16 == 0
+        self.workspace = workspace_size
 
     def sgemm_strided_batched(
         self, handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, a: int, lda: int,

@@ -25,5 +25,6 @@ def _queue(stream: int, work: Callable[[], None]) -> None:
 
 
 _cublas = EmulatedCublas(_queue)
-create, set_stream = _cublas.create, _cublas.set_stream
+create, destroy = _cublas.create, _cublas.destroy
+set_stream, set_workspace = _cublas.set_stream, _cublas.set_workspace
 sgemm_strided_batched, gemm_strided_batched_ex = _cublas.sgemm_strided_batched, _cublas.gemm_strided_batched_ex
