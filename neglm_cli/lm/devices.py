@@ -144,6 +144,7 @@ def _on_cpu(model: Model, training: bool, ranks: Ranks) -> Device:
 
 def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None], ranks: Ranks) -> Device:
     from neglm_cli.lm.cuda.autotune import choose_gemm, rounded_gemm
+    from neglm_cli.lm.cuda.blas import Cublas
     from neglm_cli.lm.cuda.device import CudaDevice
     from neglm_cli.lm.cuda.gemm import Extent
     from neglm_cli.lm.cuda.gpu import IS_SIMULATED
@@ -154,7 +155,8 @@ def _on_gpu(gpu: "Gpu", model: Model, training: bool, note: Callable[[str], None
         note("compiling kernels for the GPU, which takes a while …")
     shape, settings = model[0].shape, model[1]
     extent = Extent(settings.batch * settings.bptt, 4 * shape.hidden, shape.hidden + 1)
-    kernels = Kernels(choose_gemm(gpu, extent, note))
+    gemm = choose_gemm(gpu, extent, note)
+    kernels = Kernels(gemm, step_products=isinstance(gemm, Cublas))
     if not IS_SIMULATED:  # where it would take minutes
         smoke_test(gpu, settings, training, kernels, ranks.size)
     if training and settings.precision != "fp32":

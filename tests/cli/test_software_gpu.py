@@ -156,12 +156,21 @@ def test_lower_precision(run: Run, cublas: dict[str, str]) -> None:
     assert 1e-6 < tf32 < bf16 < 0.05
 
 
-def test_graphs_capture_products_of_cublas(run: Run, cublas: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [(), ("--batch", "70", "--bptt", "2", "--epochs", "5")], ids=["", "large batch"])
+def test_graphs_capture_products_of_cublas(run: Run, cublas: dict[str, str], options: tuple[str, ...]) -> None:
+    """Those of time steps, too, if the batch is large."""
     Path("fault").write_text("no graphs", encoding="ascii")
-    train = ("train-lm", "corpus.txt", *SETTINGS, "--precision", "bf16", "--device", "cuda", "--output")
+    train = ("train-lm", "corpus.txt", *SETTINGS, *options, "--precision", "bf16", "--device", "cuda", "--output")
     run(*train, "graphs", SOFTWARE_GPU_STREAMS="late", **cublas)
     run(*train, "launches", SOFTWARE_GPU_FAULT=str(Path("fault").absolute()), **cublas)
     assert Path("graphs").read_bytes() == Path("launches").read_bytes()
+
+
+def test_time_steps_of_large_batches_by_products(run: Run, cublas: dict[str, str]) -> None:
+    """Late streams show a product that does not wait for the cells before it, and the other way around."""
+    trained_on_both(run, "--batch", "70", "--bptt", "3", *EXACT_ADAM, **SCHEDULES["late"], **cublas)
+    found = run("eval", "gpu", "--test", "corpus.txt", "--per-line", "--device", "cuda", **cublas).stdout
+    assert found == run("eval", "gpu", "--test", "corpus.txt", "--per-line", "--device", "cpu").stdout
 
 
 @pytest.mark.slow_gpu

@@ -128,14 +128,19 @@ class StepConfig(NamedTuple):
         return self.batch * self.steps
 
 
+def state_width(inputs: int, units: int) -> int:
+    """Return the length of a row of `xh`. It is padded: tensor cores are faster with aligned rows."""
+    return padded(inputs + 1 + units)
+
+
 class Activations:
     """The results of a forward pass, by layer; see `lstm`."""
 
     def __init__(self, gpu: Gpu, shape: Shape, batch: int, steps: int) -> None:
         rows, units = batch * steps, shape.hidden
-        self.xh = [gpu.zeros((rows + batch, inputs + 1 + units)) for inputs in shape.inputs]
+        self.xh = [gpu.zeros((rows + batch, state_width(inputs, units))) for inputs in shape.inputs]
         for xh, inputs in zip(self.xh, shape.inputs, strict=True):
-            start = np.zeros((rows + batch, inputs + 1 + units), np.float32)
+            start = np.zeros(xh.shape, np.float32)
             start[:, inputs] = 1
             gpu.write(xh, start)
         self.c = [gpu.zeros((rows + batch, units)) for _ in self.xh]
@@ -149,6 +154,7 @@ class BackwardBuffers(NamedTuple):
     d_y: Array  # (N, W)
     d_x: Array  # (N, W), or more rows: of the input of each layer, one after the other
     d_c: Array  # (B, H): of the cell state
+    d_h: Array  # (B, H): of the hidden state, from the next time step; see `lstm.cell_step_backward`
 
 
 class SparseGradients(NamedTuple):

@@ -34,6 +34,10 @@ from neglm_cli.lm.setup import MAX_SCORES
 from neglm_cli.settings.train_lm import Settings
 
 GROUPS = 2
+WITH_STEP_PRODUCTS = (
+    "nce, noise words shared by a minibatch",  # resets states
+    "neglm, tied, with all kinds of dropout",
+)
 PAPER = Settings(init_output=0.1)  # an output table of zeros would hide errors in the layers
 
 
@@ -165,15 +169,20 @@ def training_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]
 
 
 def step_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels | None, note: Callable[[str], None]) -> Iterator[Check]:
-    """Check minibatches with one launch per time step, with the products chosen for this GPU."""
+    """Check minibatches with one launch per time step, or a product and a launch, by the products chosen for this
+    GPU."""
     units = sizes.settings.hidden
     if kernels is None:
         rows = sizes.large_batch * sizes.settings.bptt
         kernels = Kernels(choose_gemm(gpu, Extent(rows, 4 * units, units + 1), note))
-    on_gpu = maker(gpu, kernels)
+    large = f"{sizes.large_batch} rows"
     for name, changes in VARIANTS.items():
         task = sizes.task(batch=sizes.large_batch, **changes)
-        yield checked(f"{name}, {sizes.large_batch} rows", partial(compare, task, on_gpu, on_cpu))
+        yield checked(f"{name}, {large}", partial(compare, task, maker(gpu, kernels), on_cpu))
+    for name in WITH_STEP_PRODUCTS:
+        task = sizes.task(batch=sizes.large_batch, **VARIANTS[name])
+        by_products = maker(gpu, replace(kernels, step_products=True))
+        yield checked(f"{name}, {large}, a product per time step", partial(compare, task, by_products, on_cpu))
 
 
 def state_checks(gpu: Gpu, sizes: Sizes, kernels: Kernels) -> Iterator[Check]:

@@ -10,7 +10,8 @@ side, and so do all weights, so that one product, `xh`ᵀ · `z`, gives the whol
 
 A time step is a product of B rows, followed by the cell, in the registers of the thread that computed the product.
 Either each time step is a launch, or one launch computes all of them: then a block keeps the recurrent weights of some
-units in its shared memory from the first step to the last, and all blocks synchronize after each.
+units in its shared memory from the first step to the last, and all blocks synchronize after each. With cuBLAS, a time
+step of a large batch is its product, and a launch for the cells.
 """
 
 from typing import NamedTuple
@@ -207,6 +208,32 @@ class StepKernels(NamedTuple):
 
 
 STEP_KERNELS = StepKernels(step_forward_kernel(16, 4, 16), step_backward_kernel(16, 2, 32))
+
+
+# --- cells only, after a product ------------------------------------------------------------------------
+
+
+@kernel(threads=128)
+def cell_step_forward(step: Int, layer: LayerArrays, out: MatrixView, batch: BatchArrays, config: StepConfig) -> None:
+    """Compute the cells of one time step from the pre-activations in z; a block for each row."""
+    units, z = layer.units, layer.z
+    row = step * config.batch + cuda.blockIdx.x
+    for unit in range(cuda.threadIdx.x, units, cuda.blockDim.x):
+        pre_activations = z[row, unit], z[row, units + unit], z[row, 2 * units + unit], z[row, 3 * units + unit]
+        cell_forward(row, unit, pre_activations, layer, out, batch, config)
+
+
+@kernel(threads=128)
+def cell_step_backward(
+    step: Int, layer: LayerArrays, gradients: OutputGradients, d_h: Matrix, batch: BatchArrays, config: StepConfig
+) -> None:
+    """Compute the gradients of one time step's pre-activations; a block for each row.
+
+    d_h: (B, H): of the hidden state, from the next time step.
+    """
+    b, is_last = cuda.blockIdx.x, step == config.steps - 1
+    for unit in range(cuda.threadIdx.x, layer.units, cuda.blockDim.x):
+        cell_backward(step * config.batch + b, unit, d_h[b, unit], is_last, layer, gradients, batch, config)
 
 
 # --- all time steps in one launch -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.arrays import Activations, BackwardBuffers, BatchArrays, StepConfig
+from neglm_cli.lm.cuda.arrays import Activations, BackwardBuffers, BatchArrays, StepConfig, state_width
 from neglm_cli.lm.cuda.functions import DROPOUT_KEYS
 from neglm_cli.lm.cuda.gemm import Extent, Gemm, MatrixView
 from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Array, Gpu, Grid, Kernel
@@ -63,9 +63,10 @@ class Kernels:
     gemm: Gemm
     steps: StepKernels = lstm.STEP_KERNELS
     rounded_gemm: Gemm | None = None  # in training, for --precision
+    step_products: bool = False  # recurrent products of large batches by `gemm`, too
 
     def for_training(self) -> "Kernels":
-        return self if self.rounded_gemm is None else replace(self, gemm=self.rounded_gemm)
+        return self if self.rounded_gemm is None else replace(self, gemm=self.rounded_gemm, step_products=True)
 
 
 class Network:
@@ -76,6 +77,7 @@ class Network:
         self._weights = weights
         self._dropped = weights  # with recurrent dropout: copies of their own
         self._step_kernels = kernels.steps
+        self._step_products = kernels.step_products and batch >= LARGE_BATCH
         self._batch = batch
 
     def allocate_dropped(self) -> None:
@@ -122,6 +124,8 @@ class Network:
             if self.forward_plan is not None:
                 grid, tiling = self.forward_plan
                 gpu.launch(lstm.forward, grid, step=0, tiling=tiling, **arguments)
+            elif self._step_products:
+                self._forward_by_products(layer, arguments)
             else:
                 self._launch_steps(self._step_kernels.forward, range(config.steps), arguments)
         activations.last_rows = rows
@@ -142,6 +146,8 @@ class Network:
             if self.backward_plan is not None:
                 grid, tiling = self.backward_plan
                 gpu.launch(lstm.backward, grid, step=config.steps - 1, tiling=tiling, **arguments)
+            elif self._step_products:
+                self._backward_by_products(layer, buffers.d_h, arguments)
             else:
                 self._launch_steps(self._step_kernels.backward, range(config.steps - 1, -1, -1), arguments)
             xh, d_z, d_x = MatrixView(layer.xh), MatrixView(layer.z), MatrixView(buffers.d_x)
@@ -166,6 +172,24 @@ class Network:
             weights=self._dropped[number], z=activations.z[number], c=activations.c[number],
         )  # fmt: skip
 
+    def _forward_by_products(self, layer: LayerArrays, arguments: dict[str, Any]) -> None:
+        """Run all time steps: for each a product, and a launch for the cells."""
+        batch, units, state = arguments["config"].batch, layer.units, layer.inputs + 1
+        for step in range(arguments["config"].steps):
+            h, w_hh = MatrixView(layer.xh, step * batch, state), MatrixView(layer.weights, state)
+            z = MatrixView(layer.z, step * batch)
+            self.gemm.matmul("nn", h, w_hh, z, Extent(batch, lstm.GATES * units, units), accumulate=True)
+            self.gpu.launch(lstm.cell_step_forward, batch, step=step, **arguments)
+
+    def _backward_by_products(self, layer: LayerArrays, d_h: Array, arguments: dict[str, Any]) -> None:
+        batch, steps = arguments["config"].batch, arguments["config"].steps
+        for step in reversed(range(steps)):
+            if step < steps - 1:
+                d_z, w_hh = MatrixView(layer.z, (step + 1) * batch), MatrixView(layer.weights, layer.inputs + 1)
+                extent = Extent(batch, layer.units, lstm.GATES * layer.units)
+                self.gemm.matmul("nt", d_z, w_hh, MatrixView(d_h), extent)
+            self.gpu.launch(lstm.cell_step_backward, batch, step=step, d_h=d_h, **arguments)
+
     def _launch_steps(self, kernel: Kernel, steps: range, arguments: dict[str, Any]) -> None:
         batch, units = arguments["config"].batch, self.shape.hidden
         for step in steps:
@@ -180,9 +204,9 @@ def write_state(gpu: Gpu, shape: Shape, activations: Activations, state: State, 
     activations.last_rows = row
     for layer, inputs in enumerate(shape.inputs):
         rows = len(state.h[layer])
-        xh = np.zeros((rows, inputs + 1 + shape.hidden), np.float32)
+        xh = np.zeros((rows, state_width(inputs, shape.hidden)), np.float32)
         xh[:, inputs] = 1
-        xh[:, inputs + 1 :] = state.h[layer]
+        xh[:, inputs + 1 : inputs + 1 + shape.hidden] = state.h[layer]
         gpu.write(activations.xh[layer][row : row + rows], xh)
         gpu.write(activations.c[layer][row : row + rows], state.c[layer].astype(np.float32))
 
@@ -190,5 +214,6 @@ def write_state(gpu: Gpu, shape: Shape, activations: Activations, state: State, 
 def read_state(gpu: Gpu, shape: Shape, activations: Activations, batch: int) -> State:
     """Download the state after the last forward pass, whose batch had `batch` rows."""
     last = slice(activations.last_rows, activations.last_rows + batch)
-    h = [gpu.download(xh[last])[:, inputs + 1 :] for xh, inputs in zip(activations.xh, shape.inputs, strict=True)]
+    pairs = zip(activations.xh, shape.inputs, strict=True)
+    h = [gpu.download(xh[last])[:, inputs + 1 : inputs + 1 + shape.hidden] for xh, inputs in pairs]
     return State(np.stack(h), np.stack([gpu.download(c[last]) for c in activations.c]))

@@ -56,9 +56,8 @@ class Training:
         self._loss = make_loss(network, self._tables, settings, gpu.upload(setup.train_offsets()))
         capacity, source = self._tables.layout.capacity, self._tables.terms.source
         self._y = MatrixView(source, capacity)
-        self._buffers = BackwardBuffers(
-            gpu.zeros((capacity, table_width(shape))), source, gpu.zeros((settings.batch, shape.hidden))
-        )
+        d_c, d_h = (gpu.zeros((settings.batch, shape.hidden)) for _ in range(2))
+        self._buffers = BackwardBuffers(gpu.zeros((capacity, table_width(shape))), source, d_c, d_h)
         self.result = gpu.zeros(2, np.float64)  # of the last minibatch: see `optimizer.LOSS` and `NORM`
         self._reduction = Reduction(gpu.zeros(2 * SUM_BLOCKS, np.float64), gpu.zeros(1, np.int32), self.result)
         self._corrections = gpu.upload(optimizer.bias_corrections()) if settings.exact_adam else gpu.zeros(1)

@@ -23,7 +23,7 @@ def simulated() -> dict[str, Any]:
 def test_all_checks_pass(simulated: dict[str, Any]) -> None:
     names = [check["name"] for check in simulated["checks"]]
     assert [check for check in simulated["checks"] if not check["good"]] == []
-    assert len(set(names)) == len(names) == 26
+    assert len(set(names)) == len(names) == 28
 
 
 def test_every_kernel_is_run(simulated: dict[str, Any]) -> None:

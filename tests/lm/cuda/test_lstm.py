@@ -153,6 +153,25 @@ def test_units_of_several_blocks(gpu: Gpu, shape: tuple[int, ...], own: int) -> 
     layer.check_backward()
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cells_after_products(gpu: Gpu, shape: tuple[int, ...], how: tuple[float, int]) -> None:
+    layer = Layer(gpu, shape, *how)
+    weights, batch = layer.model.w_hh[0].astype(np.float32), layer.batch
+    for step in range(layer.steps):
+        now = slice(step * batch, (step + 1) * batch)
+        z = gpu.download(layer.z)
+        z[now] += gpu.download(layer.xh)[now, INPUTS + 1 :] @ weights
+        gpu.write(layer.z, z)
+        gpu.launch(lstm.cell_step_forward, batch, step=step, **layer.forward)
+    layer.check_forward()
+    d_h = gpu.upload(np.full((batch, layer.units), np.nan, np.float32))
+    for step in reversed(range(layer.steps)):
+        if step < layer.steps - 1:
+            gpu.write(d_h, gpu.download(layer.z)[(step + 1) * batch : (step + 2) * batch] @ weights.T)
+        gpu.launch(lstm.cell_step_backward, batch, step=step, d_h=d_h, **layer.backward)
+    layer.check_backward()
+
+
 def test_real_tile_sizes(gpu: Gpu) -> None:
     """Tiles of real sizes, slightly more than one of each."""
     side = lstm.STEP_KERNELS.forward.tile[1]
