@@ -36,7 +36,7 @@ check-gpu: .venv/developing
 	$(BIN)/python benchmarks/gpu_kernels.py > .venv/kernels.md
 	mv .venv/kernels.md benchmarks/gpu/kernels.md
 	$(BIN)/python benchmarks/gpu_measure.py > .venv/measured.json
-	mv .venv/measured.json benchmarks/gpu/measured.json
+	mv .venv/measured.json neglm_cli/lm/cuda/measured.json
 	$(BIN)/python benchmarks/gpu_estimate.py > benchmarks/gpu/estimate.md
 	$(BIN)/python -m pytest tests/lm/cuda tests/cli/test_device.py tests/cli/test_unusable_gpu.py \
 		tests/cli/test_software_gpu.py -m slow_gpu

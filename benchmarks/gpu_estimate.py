@@ -1,6 +1,6 @@
 """Estimated GPU performance, from what was measured without a GPU and from data sheets.
 
-    python benchmarks/gpu_measure.py > benchmarks/gpu/measured.json
+    python benchmarks/gpu_measure.py > neglm_cli/lm/cuda/measured.json
     python benchmarks/gpu_estimate.py > benchmarks/gpu/estimate.md
 
 Nothing here was measured on a GPU; `neglm doctor` measures yours.
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neglm_cli.lm.cuda.estimate import issue_rate, load_measured
+
 FLOAT = 4  # bytes
-WARP = 32
-ISSUED = 4  # warps' instructions per cycle and multiprocessor
-MEASURED = Path(__file__).with_name("gpu") / "measured.json"
-BEFORE = MEASURED.with_name("measured-0.2.0.json")  # by the same script, with the kernels of 0.2.0
+BEFORE = Path(__file__).with_name("gpu") / "measured-0.2.0.json"  # by the same script, with the kernels of 0.2.0
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,21 @@ class Gpu:
     multiprocessors: int
     clock: float  # Hz, boost
     bandwidth: float  # bytes per second
+    tf32: float = 0.0  # FLOP/s of dense products on tensor cores; 0 if they have no tf32
 
     @property
     def issue_rate(self) -> float:
         """Return the most instructions of threads per second."""
-        return self.multiprocessors * self.clock * ISSUED * WARP
+        return issue_rate(self.multiprocessors, self.clock)
 
 
 GPUS = (
     Gpu("T4", 40, 1.59e9, 320e9),
-    Gpu("A100 (40 GB)", 108, 1.41e9, 1555e9),
-    Gpu("RTX 4090", 128, 2.52e9, 1008e9),
-    Gpu("H100 (SXM)", 132, 1.98e9, 3350e9),
-    Gpu("H200", 132, 1.98e9, 4800e9),
-    Gpu("B200", 148, 1.965e9, 8000e9),
+    Gpu("A100 (40 GB)", 108, 1.41e9, 1555e9, 156e12),
+    Gpu("RTX 4090", 128, 2.52e9, 1008e9, 82.6e12),
+    Gpu("H100 (SXM)", 132, 1.98e9, 3350e9, 494.7e12),
+    Gpu("H200", 132, 1.98e9, 4800e9, 494.7e12),
+    Gpu("B200", 148, 1.965e9, 8000e9, 1.1e15),
 )
 
 
@@ -54,6 +54,12 @@ class Model:
     moments: int
     words: int = 10_000
     k: int = 100
+    tensor_cores: bool = False  # take the products of the layers
+
+    @property
+    def product_flop(self) -> float:
+        """FLOP of the layers' products: forward, gradients of weights, gradients of inputs."""
+        return 3 * 2 * self.rows * self.layers * 4 * self.hidden * (2 * self.hidden + 1)
 
     @property
     def rows(self) -> int:
@@ -84,6 +90,7 @@ class Model:
 MODELS = {
     "2×300, batch 20": Model(2, 300, 20, 20, 0),
     "1×512, batch 80": Model(1, 512, 80, 5, 2),
+    "1×512, batch 1000, tf32": Model(1, 512, 1000, 5, 2, tensor_cores=True),
 }
 
 HEAD = """# Estimated GPU performance
@@ -97,34 +104,59 @@ k = 100 independent noise words, 10,000 words.
 
 BOUNDS = """## Bounds
 
-The time of a minibatch is at least each of three: *issue*, the executed instructions, if each takes one of the four
-issue slots of a multiprocessor's cycle, at the boost clock, and none is ever empty; *memory*, the bytes of tables,
+The time of a minibatch is at least each of four: *issue*, the executed instructions, if each takes one of the four
+issue slots of a multiprocessor's cycle, at the boost clock, and none is ever empty; *products*, the FLOP of the layers'
+products at the data sheet's rate of tensor cores for dense tf32, if they take them; *memory*, the bytes of tables,
 weights and activations at the data sheet's bandwidth, without caches; and *host*, the measured time of launches and
 copies, during which the GPU computes. A PTX instruction is not exactly one machine instruction (an addition of 64-bit
 addresses is two), and latencies are not in these figures: a real GPU is slower than the bound.
 
-| model | GPU | issue, ms | memory, ms | host, ms | words/s, at most | bound |
-|---|---|---|---|---|---|---|"""
+| model | GPU | issue, ms | products, ms | memory, ms | host, ms | words/s, at most | bound |
+|---|---|---|---|---|---|---|---|"""
+
+GATHERING = ("gather_gradients", "add_rest")
+GATHER = """## Share of the gradients of table rows
+
+With tensor cores: the instructions of `gather_gradients` and `add_rest`, as a share of all instructions and products,
+one after the other.
+
+| model | GPU | gather, ms | issue and products, ms | share |
+|---|---|---|---|---|"""
 
 
 def main() -> None:
-    measured, before = (json.loads(path.read_text(encoding="utf-8")) for path in (MEASURED, BEFORE))
+    measured, before = load_measured(), json.loads(BEFORE.read_text(encoding="utf-8"))
     print(HEAD)
     for name, found in measured.items():
-        report_counts(name, found, before[name], MODELS[name])
+        report_counts(name, found, before.get(name, {"kernels": {}}), MODELS[name])
     print(BOUNDS)
     for name, found in measured.items():
         for gpu in GPUS:
-            report_bound(name, found, MODELS[name], gpu)
+            if gpu.tf32 or not MODELS[name].tensor_cores:
+                report_bound(name, found, MODELS[name], gpu)
+    print(f"\n{GATHER}")
+    for name, found in measured.items():
+        for gpu in GPUS:
+            if gpu.tf32 and MODELS[name].tensor_cores:
+                report_gather(name, found, MODELS[name], gpu)
 
 
 def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], model: Model) -> None:
-    kernels, host, old = found["kernels"], found["host"], before["kernels"]
+    kernels, old = found["kernels"], before["kernels"]
     total, old_total = (sum(each["instructions"] for each in counts.values()) for counts in (kernels, old))
-    took, old_took = (f"{1e3 * each['host']['seconds']:.2f} ms" for each in (found, before))
-    launches = f"{host['launches']:.0f} launch{'es' if host['launches'] > 1 else ' of a CUDA graph'}"
     print(f"## {name}: {model.rows} words per minibatch\n")
-    print(f"The host takes {took} of CPU time for {launches} and the copies (0.2.0: {old_took}).\n")
+    if "host" in found:
+        took, old_took = (f"{1e3 * each['host']['seconds']:.2f} ms" for each in (found, before))
+        host = found["host"]["launches"]
+        launches = f"{host:.0f} launch{'es' if host > 1 else ' of a CUDA graph'}"
+        print(f"The host takes {took} of CPU time for {launches} and the copies (0.2.0: {old_took}).\n")
+    else:
+        print(
+            "The products of the layers are cuBLAS's, on tensor cores. Here they were NumPy's, which are not counted,"
+        )
+        print(
+            "nor is the host's time. The scores of noise words are not among them: each word has its own.\n"
+        )
     print("| kernel | launches | instructions, millions | in 0.2.0 | share | per fused multiply-add |")
     print("|---" * 6 + "|")
     for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
@@ -135,18 +167,31 @@ def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], mode
             f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {was} | {share:.1%} | {each} |"
         )
     number = sum(each["launches"] for each in kernels.values())
-    print(f"| all | {number} | {total / 1e6:,.1f} | {old_total / 1e6:,.1f} | | |\n")
+    print(f"| all | {number} | {total / 1e6:,.1f} | {f'{old_total / 1e6:,.1f}' if old else ''} | | |\n")
 
 
 def report_bound(name: str, found: dict[str, Any], model: Model, gpu: Gpu) -> None:
     seconds = {
-        "issue": sum(each["instructions"] for each in found["kernels"].values()) / gpu.issue_rate,
+        "issue": issue_seconds(found, gpu),
+        "products": model.product_flop / gpu.tf32 if model.tensor_cores else 0.0,
         "memory": model.memory / gpu.bandwidth,
-        "host": found["host"]["seconds"],
+        "host": found.get("host", {}).get("seconds", 0.0),
     }
     longest = max(seconds, key=lambda each: seconds[each])
-    times = " | ".join(f"{1e3 * value:.2f}" for value in seconds.values())
+    times = " | ".join(f"{1e3 * value:.2f}" if value else "-" for value in seconds.values())
     print(f"| {name} | {gpu.name} | {times} | {model.rows / seconds[longest]:,.0f} | {longest} |")
+
+
+def report_gather(name: str, found: dict[str, Any], model: Model, gpu: Gpu) -> None:
+    gathered = issue_seconds(found, gpu, GATHERING)
+    total = issue_seconds(found, gpu) + model.product_flop / gpu.tf32
+    print(f"| {name} | {gpu.name} | {1e3 * gathered:.2f} | {1e3 * total:.2f} | {gathered / total:.1%} |")
+
+
+def issue_seconds(found: dict[str, Any], gpu: Gpu, names: tuple[str, ...] = ()) -> float:
+    """Return the time of the instructions of these kernels, by default of all."""
+    kernels = found["kernels"]
+    return float(sum(kernels[name]["instructions"] for name in names or kernels) / gpu.issue_rate)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Measures what can be known of the GPU path without a GPU: executed instructions, and the host's time.
 
-    python benchmarks/gpu_measure.py > measured.json
+    python benchmarks/gpu_measure.py > neglm_cli/lm/cuda/measured.json
+    python benchmarks/gpu_measure.py --host-of FILE     # take the host's time from a file: this machine is busy
 
 A minibatch of each model runs on the software GPU of the tests (tests/lm/cuda/software), once with its kernels
 translated to C, which count their PTX instructions, and many times with kernels that do nothing, for the time that the
@@ -24,23 +25,33 @@ WORDS = 10_000
 MODELS: dict[str, dict[str, Any]] = {
     "2×300, batch 20": {"hidden": 300, "layers": 2, "batch": 20},
     "1×512, batch 80": {"hidden": 512, "layers": 1, "batch": 80, "optimizer": "adam", "bptt": 5},
-}
+    "1×512, batch 1000, tf32": {
+        "hidden": 512, "layers": 1, "batch": 1000, "optimizer": "adam", "bptt": 5, "precision": "tf32",
+    },
+}  # fmt: skip
+PACKAGES = ROOT / "tests" / "lm" / "cuda" / "software" / "packages"  # emulated cuBLAS, whose work is not counted
 PROCESSORS = 108  # of an A100
 REPEATS, ROUNDS = 100, 5
 
 
-def measure(model: str, environment: dict[str, str]) -> dict[str, Any]:
-    """Return the counts of a minibatch by kernel, and the seconds of the host per minibatch."""
+def measure(model: str, environment: dict[str, str], host: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the counts of a minibatch by kernel, and the seconds of the host per minibatch: not with cuBLAS, whose
+    products are the host's here. host: a known result."""
     with tempfile.TemporaryDirectory() as directory:
         counts, fault = Path(directory) / "counts", Path(directory) / "fault"
-        common = os.environ | environment | {"SOFTWARE_GPU_PROCESSORS": str(PROCESSORS), "PYTHONPATH": str(ROOT)}
+        common = (
+            os.environ | environment | {"SOFTWARE_GPU_PROCESSORS": str(PROCESSORS), "PYTHONPATH": f"{ROOT}:{PACKAGES}"}
+        )
         child = [sys.executable, "-W", "ignore", __file__, "--child", model]
         subprocess.run([*child, "1"], env=common | {"SOFTWARE_GPU_COUNTS": str(counts)}, check=True)
+        kernels = by_kernel(counts.read_text(encoding="ascii"))
+        if host is not None or "precision" in MODELS[model]:
+            return {"kernels": kernels} | ({} if host is None else {"host": host})
         fault.write_text("wrong numbers", encoding="ascii")
         done = subprocess.run(
             [*child, str(REPEATS)], env=common | {"SOFTWARE_GPU_FAULT": str(fault)}, check=True, capture_output=True
         )
-        return {"kernels": by_kernel(counts.read_text(encoding="ascii")), "host": json.loads(done.stdout)}
+        return {"kernels": kernels, "host": json.loads(done.stdout)}
 
 
 def by_kernel(lines: str) -> dict[str, dict[str, int]]:
@@ -69,14 +80,19 @@ def child(model: str, repeats: int) -> None:
     import numpy as np
 
     from neglm_cli.lm.checks import END_OF_LINE, Task
+    from neglm_cli.lm.cuda.blas import cublas_of
     from neglm_cli.lm.cuda.device import CudaDevice
+    from neglm_cli.lm.cuda.gemm import TiledGemm
     from neglm_cli.lm.cuda.gpu import Gpu
+    from neglm_cli.lm.cuda.network import Kernels
     from neglm_cli.lm.device import Minibatch
     from neglm_cli.settings.train_lm import Settings
 
     settings = Settings(**{"embedding": MODELS[model]["hidden"], "threads": 1, **MODELS[model]})
     task, gpu = Task(settings, WORDS), Gpu()
-    device = CudaDevice(task.parameters(), settings, task.counts, END_OF_LINE, gpu)
+    rounded = cublas_of(gpu, settings.precision) if settings.precision != "fp32" else None
+    kernels = Kernels(TiledGemm(gpu), rounded_gemm=rounded)
+    device = CudaDevice(task.parameters(), settings, task.counts, END_OF_LINE, gpu, kernels)
     device.prepare_training()
     rows, steps = settings.batch, settings.bptt
     shares = np.cumsum(task.counts / task.counts.sum())
@@ -106,9 +122,11 @@ def main() -> None:
 
     if missing():
         sys.exit(missing())
+    known = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")) if sys.argv[1:2] == ["--host-of"] else {}
     with tempfile.TemporaryDirectory() as directory:
         environment = build(Path(directory))
-        print(json.dumps({model: measure(model, environment) for model in MODELS}, indent=1, ensure_ascii=False))
+        found = {model: measure(model, environment, known.get(model, {}).get("host")) for model in MODELS}
+        print(json.dumps(found, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -98,6 +98,8 @@ def examine(gpu: "Gpu | None", threads: int, quick: bool) -> Examined:
         if gpu is not None:
             on_gpu = task._replace(minibatches=MINIBATCHES_ON_GPU) if fast else task
             _measure_gpu(examined, gpu, on_gpu, BEST_SIDE if fast else SLOW_SIDE)
+            if fast and GPU in examined.rates:
+                _add_estimates(examined.rates[GPU], gpu)
     return examined
 
 
@@ -128,6 +130,19 @@ def _measure_gpu(examined: Examined, gpu: "Gpu", task: Task, best: int) -> None:
         examined.rates[GPU] = rates(gpu, task, console.note, Extent(best, best, best)) | {"steps": plans}
     except Exception as error:
         examined.checks.append((GPU, Check("speed", failure=described(error))))
+
+
+def _add_estimates(rates: dict[str, Any], gpu: "Gpu") -> None:
+    """Add the estimates of benchmarks/gpu/estimate.md for this GPU, if its clock is known."""
+    from neglm_cli.lm.cuda.estimate import least_milliseconds
+
+    try:
+        estimated = least_milliseconds(gpu.multiprocessors, gpu.clock)
+    except Exception:  # the driver may not know the attribute
+        return
+    for name, kernel in rates["kernels"].items():
+        if name in estimated:
+            kernel["least_milliseconds"] = estimated[name]
 
 
 def cpu_rates(task: Task) -> dict[str, Any]:

@@ -233,16 +233,20 @@ def _relative(error: np.ndarray, scale: np.ndarray) -> float:
 
 
 def _scoring_errors(device: Device, expected: Device, task: Task) -> dict[str, float]:
-    """Compare scores of one text, in two calls that share a state, and of two texts side by side."""
+    """Compare scores of one text, in two calls that share a state, with words in between that only advance it, and of
+    two texts side by side."""
     random = np.random.default_rng(2)
     half = task.scored // 2
+    first, second = slice(0, half), slice(half, task.scored)
     inputs, targets = random.integers(0, task.words, (2, 2, task.scored)).astype(np.int32)
     scorers = [each.scorer(max(task.scored, CAPACITY)) for each in (device, expected)]
     errors = []
-    for rows, words in ((1, slice(0, half)), (1, slice(half, task.scored)), (2, slice(0, half))):
-        if rows > 1:
-            for scorer in scorers:
+    for rows, passed, words in ((1, [], first), (1, [first, second, first], second), (2, [], first)):
+        for scorer in scorers:
+            if rows > 1:
                 scorer.reset()
+            for part in passed:
+                scorer.advance(inputs[:1, part])
         one, other = (scorer.score(inputs[:rows, words], targets[:rows, words]) for scorer in scorers)
         errors += [float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True)]
     return {"scores": _worst(errors)}

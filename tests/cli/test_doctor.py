@@ -17,6 +17,7 @@ from neglm_cli.cli.main import run
 from neglm_cli.kernels.cache import kernel_directory
 from neglm_cli.lm.checks import Check, Task
 from neglm_cli.lm.cuda.checks import Sizes
+from neglm_cli.lm.cuda.estimate import least_milliseconds
 from neglm_cli.lm.devices import UnusableGpuError, open_gpu
 from tests.conftest import Neglm, one_sentence
 
@@ -27,6 +28,9 @@ RATE = {
 GPU_RATE = {
     "words_per_second": 150_000, "training_flops": 2e12, "product_flops": {"tiles of 64": 5e12, "cuBLAS": 8e12},
     "fastest_product": "cuBLAS", "share": 0.25, "launches_per_minibatch": 27.0,
+    "kernels": {
+        "cuBLAS": {"launches": 6.0, "milliseconds": 0.75}, "backward": {"launches": 2.0, "milliseconds": 0.5},
+    },
 }  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def test_the_simulator_is_no_gpu(neglm: Neglm) -> None:
 
 
 class Gpu:
-    number, name, capability, multiprocessors, driver = 0, "A GPU", (9, 0), 132, "13.0"
+    number, name, capability, multiprocessors, driver, clock = 0, "A GPU", (9, 0), 132, "13.0", 2e9
 
     def memory(self) -> tuple[int, int]:
         return 70 * 10**9, 80 * 10**9
@@ -154,7 +158,7 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
     monkeypatch.setattr("neglm_cli.lm.cuda.rates.rates", gpu_rates)
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.describe_plans", lambda *_: "one after the other")
     monkeypatch.setattr(doctor_run, "cpu_rates", lambda task: RATE)
-    report = here(code=1)
+    least, report = least_milliseconds(132, 2e9), here(code=1)
     for expected in (
         "ok       GPU             A GPU, capability 9.0, 132 multiprocessors, 70.0 GB free of 80.0 GB, driver ",
         "  ok       products: product 1e-07",
@@ -163,6 +167,8 @@ def test_a_report_with_a_gpu(here: Callable[..., str], monkeypatch: pytest.Monke
         "share                    25% of cuBLAS",
         "launches of a minibatch  27",
         "steps                    one after the other",
+        "  cuBLAS                 0.750 ms, launches 6\n",
+        f"  backward               0.500 ms, launches 2, estimated: at least {least['backward']:.3f} ms\n",
     ):
         assert expected in report
     monkeypatch.setattr("neglm_cli.lm.cuda.checks.all_checks", lambda *_: iter([Check("products")]))

@@ -205,4 +205,7 @@ def test_doctor(run: Run, schedule: dict[str, str]) -> None:
     assert [check for check in report["checks"] if not check["good"]] == []
     assert {"every kernel was run", "dynamic evaluation"} <= {check["name"] for check in on_gpu}
     assert report["rates"]["GPU"]["words_per_second"] > 0
+    kernels = report["rates"]["GPU"]["kernels"]
+    assert {"gather_gradients", "update_rows", "loss_and_gradient_norm"} <= set(kernels)
+    assert all(kernel["milliseconds"] > 0 and kernel["launches"] > 0 for kernel in kernels.values())
     assert report["good"]

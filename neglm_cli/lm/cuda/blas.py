@@ -43,18 +43,20 @@ class Cublas:
         strides = [view.array.shape[1] for view in (a, b, c)]
         steps = [rows * stride for rows, stride in zip(group_rows, strides, strict=True)]
         self._gpu.launches += 1
-        if self._compute_type is None:
-            self._cublas.sgemm_strided_batched(
-                self._handle, b_form, a_form, n, m, k, self._one.ctypes.data, self._address(b), strides[1], steps[1],
-                self._address(a), strides[0], steps[0], beta.ctypes.data, self._address(c), strides[2], steps[2], count,
-            )  # fmt: skip
-        else:
-            self._cublas.gemm_strided_batched_ex(
-                self._handle, b_form, a_form, n, m, k, self._one.ctypes.data,
-                self._address(b), FLOAT32, strides[1], steps[1], self._address(a), FLOAT32, strides[0], steps[0],
-                beta.ctypes.data, self._address(c), FLOAT32, strides[2], steps[2], count, self._compute_type,
-                ANY_ALGORITHM,
-            )  # fmt: skip
+        with self._gpu.timed("cuBLAS"):
+            if self._compute_type is None:
+                self._cublas.sgemm_strided_batched(
+                    self._handle, b_form, a_form, n, m, k, self._one.ctypes.data, self._address(b), strides[1],
+                    steps[1], self._address(a), strides[0], steps[0], beta.ctypes.data, self._address(c), strides[2],
+                    steps[2], count,
+                )  # fmt: skip
+            else:
+                self._cublas.gemm_strided_batched_ex(
+                    self._handle, b_form, a_form, n, m, k, self._one.ctypes.data,
+                    self._address(b), FLOAT32, strides[1], steps[1], self._address(a), FLOAT32, strides[0], steps[0],
+                    beta.ctypes.data, self._address(c), FLOAT32, strides[2], steps[2], count, self._compute_type,
+                    ANY_ALGORITHM,
+                )  # fmt: skip
 
     def _address(self, view: MatrixView) -> int:
         return self._gpu.address(view.array) + FLOAT_BYTES * (view.row * view.array.shape[1] + view.column)

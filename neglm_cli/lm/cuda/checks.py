@@ -102,7 +102,7 @@ def all_checks(
     gpu: Gpu, sizes: Sizes, note: Callable[[str], None] = lambda _: None, kernels: Kernels | None = None
 ) -> Iterator[Check]:
     yield from product_checks(gpu, sizes)
-    yield checked("sorted occurrences", partial(_sorted, gpu))
+    yield checked("sorted occurrences", partial(sorting_errors, gpu))
     yield from training_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
     yield from step_checks(gpu, sizes, kernels, note)
     yield from state_checks(gpu, sizes, kernels or Kernels(TiledGemm(gpu)))
@@ -152,7 +152,7 @@ def _grouped(gpu: Gpu, gemm: Gemm) -> dict[str, float]:
     return {"product": float(np.abs(found - expected).max() / np.abs(expected).max())}
 
 
-def _sorted(gpu: Gpu) -> dict[str, float]:
+def sorting_errors(gpu: Gpu) -> dict[str, float]:
     """Return the share of keys that are not where they belong, after two passes of merging."""
     keys = np.random.default_rng(1).permutation(1000)
     found = gpu.download(sort_keys(gpu, gpu.upload(keys), gpu.zeros(keys.size, np.int64), tile=16))

@@ -10,7 +10,7 @@ flattens. Launches name every argument, and structures must be of the declared c
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -164,6 +164,7 @@ class Gpu:
         self.is_first_start = self._cache is None or not os.listdir(self._cache)  # so that kernels are compiled
         self.launches = 0
         self.kernels_run: set[str] = set()
+        self._timings: list[tuple[str, Any, Any]] | None = None
 
     def _attach(self) -> None:
         """Select the GPU, once per host thread."""
@@ -267,7 +268,8 @@ class Gpu:
         ordered = kernel.ordered(arguments)
         if not isinstance(grid, Grid):
             grid = Grid(grid)
-        self._run(kernel, replace(grid, threads=grid.threads or kernel.threads), ordered)
+        with self.timed(kernel.function.__name__):
+            self._run(kernel, replace(grid, threads=grid.threads or kernel.threads), ordered)
         self.launches += 1
         self.kernels_run.add(kernel.name)
 
@@ -304,14 +306,51 @@ class Gpu:
 
     def event(self) -> Signal:
         """Return a signal for the completion of all work queued so far."""
+        return self._recorded(timing=False)
+
+    def _recorded(self, timing: bool) -> Any:
         self._attach()
-        event = cuda.event()
+        event = cuda.event() if IS_SIMULATED else cuda.event(timing=timing)
         event.record(self._stream)
         return event
 
     def synchronize(self) -> None:
         self._attach()
         self._stream.synchronize()
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> float:
+        """The peak clock rate of the multiprocessors, in Hz."""
+        return 1e3 * self._device.CLOCK_RATE
+
+    @property
+    def is_timing(self) -> bool:
+        return self._timings is not None
+
+    @contextmanager
+    def timing(self) -> Iterator[dict[str, list[float]]]:
+        """Measure all launches of the block, by name, in milliseconds. The dictionary is filled at its end."""
+        milliseconds: dict[str, list[float]] = {}
+        self._timings = timings = []
+        try:
+            yield milliseconds
+        finally:
+            self._timings = None
+        self.synchronize()
+        for name, begin, end in timings:
+            milliseconds.setdefault(name, []).append(begin.elapsed_time(end))
+
+    def timed(self, name: str) -> AbstractContextManager[None]:
+        """Measure the work queued in the block, inside of `timing`."""
+        return nullcontext() if self._timings is None else self._between_events(name, self._timings)
+
+    @contextmanager
+    def _between_events(self, name: str, timings: list[tuple[str, Any, Any]]) -> Iterator[None]:
+        begin = self._recorded(timing=True)
+        yield
+        timings.append((name, begin, self._recorded(timing=True)))
 
 
 class SimulatedGpu(Gpu):

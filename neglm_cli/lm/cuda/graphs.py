@@ -80,8 +80,8 @@ class GraphCache:
         self._enabled = not IS_SIMULATED
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        """Queue the work, by its graph if possible."""
-        if not self._enabled or (key not in self._graphs and len(self._graphs) == MOST_GRAPHS):
+        """Queue the work, by its graph if possible; without, if the GPU measures single launches."""
+        if not self._enabled or self._gpu.is_timing or (key not in self._graphs and len(self._graphs) == MOST_GRAPHS):
             work()
             return
         if key not in self._graphs:

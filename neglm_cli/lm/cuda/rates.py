@@ -1,4 +1,4 @@
-"""The training speed of a GPU, and the peak rate of its matrix products."""
+"""The training speed of a GPU, the time of each kernel, and the peak rate of matrix products."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ from neglm_cli.lm.cuda.autotune import Trial
 from neglm_cli.lm.cuda.checks import all_gemms, own_gemms
 from neglm_cli.lm.cuda.gemm import Extent
 from neglm_cli.lm.cuda.gpu import Gpu
+from neglm_cli.lm.device import Device
 from neglm_cli.lm.devices import make_device
 from neglm_cli.lm.speed import flop_per_word, seconds_per_word
 from neglm_cli.lm.trainer import Trainer
@@ -15,6 +16,7 @@ from neglm_cli.settings.progress import Progress
 
 BEST = Extent(4096, 4096, 4096)
 SECONDS = 20.0
+TIMED = 10  # minibatches whose launches are measured one by one
 
 
 def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST
         before = gpu.launches
         words = 1 / seconds_per_word(trainer, task.minibatches, SECONDS)
         launches = (gpu.launches - before) / trainer.progress.step
+        kernels = kernel_times(gpu, task, device)
     finally:
         device.close()
     products, flop = product_rates(gpu, best), flop_per_word(device.shape, task.settings)
@@ -36,6 +39,19 @@ def rates(gpu: Gpu, task: Task, note: Callable[[str], None], best: Extent = BEST
         "fastest_product": fastest,
         "share": words * flop / products[fastest],
         "launches_per_minibatch": round(launches, 1),
+        "kernels": kernels,
+    }
+
+
+def kernel_times(gpu: Gpu, task: Task, device: Device) -> dict[str, dict[str, float]]:
+    """Measure each kernel in plain launches, without graphs: launches and milliseconds per minibatch, by name."""
+    trainer = Trainer(task.text(), device, task.settings, Progress())
+    with gpu.timing() as milliseconds:
+        seconds_per_word(trainer, TIMED, SECONDS)
+    steps = trainer.progress.step
+    return {
+        name: {"launches": round(len(times) / steps, 1), "milliseconds": sum(times) / steps}
+        for name, times in sorted(milliseconds.items(), key=lambda item: -sum(item[1]))
     }
 
 

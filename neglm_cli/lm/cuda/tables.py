@@ -15,11 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, first_output, table_width
-from neglm_cli.lm.cuda.functions import ZERO, dropout_mask, index, input_word, state_mask, word_mask
+from neglm_cli.lm.cuda.functions import ONE, ZERO, dropout_mask, index, inlined, input_word, state_mask, word_mask
 from neglm_cli.lm.cuda.gpu import Array, Floats, Gpu, Int, Matrix, blocks_for, cuda, kernel
 from neglm_cli.lm.cuda.occurrences import CHUNK, CHUNKS, ROWS, Chunks, OccurrenceIndex, OccurrenceLayout, Occurrences
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.settings.train_lm import Settings
+
+COLUMNS = 4  # of a thread of `gather_gradients`: an occurrence is looked up once for all of them
 
 
 class Terms(NamedTuple):
@@ -48,42 +50,62 @@ def carry_states(xh: Matrix, c: Matrix, batch: BatchArrays, config: StepConfig, 
         c[b, unit] = mask * c[last_rows + b, unit]
 
 
+@inlined
+def _input_mask(batch, config, layout, row, column):
+    """The dropout mask of an input; 0 in columns that only outputs have."""
+    if column >= layout.embedding:
+        return ZERO
+    return dropout_mask(batch, config, 0, row, column)
+
+
 @kernel(threads=128)
 def gather_gradients(
     gradients: SparseGradients, rest: Matrix, chunks: Chunks, occurrences: Occurrences, terms: Terms,
     layout: OccurrenceLayout, batch: BatchArrays, config: StepConfig,
 ) -> None:  # fmt: skip
-    """Sum the terms of each chunk. Inputs have dropout instead of a factor; shared noise words, neither.
+    """Sum the terms of each chunk, COLUMNS columns per thread. Inputs have dropout instead of a factor; shared noise
+    words, neither.
 
     The sums of all chunks but a row's first go to `rest`, (·, W), for `add_rest`.
     """
     factors, source = terms
     values, order, source_row = gradients.values, occurrences.order, occurrences.source
-    capacity = layout.capacity
+    capacity, width, threads = layout.capacity, values.shape[1], cuda.blockDim.x
     first_shared = 2 * capacity if layout.shared else layout.total
-    drops = config.dropout_threshold != 0 or config.embedding_threshold != 0
     for chunk in range(cuda.blockIdx.x, gradients.counts[CHUNKS], cuda.gridDim.x):
         slot, first = chunks.slot[chunk], chunks.start[chunk]
         is_first = first == chunks.row_start[slot]
+        sums, row = (values, slot) if is_first else (rest, chunk - slot - 1)
         last = min(first + CHUNK, chunks.row_start[slot + 1])
-        for column in range(cuda.threadIdx.x, values.shape[1], cuda.blockDim.x):
-            total = ZERO
+        for column in range(cuda.threadIdx.x, width, COLUMNS * threads):
+            # Columns after the last are the last one again: read, but not written.
+            column_1 = min(column + threads, width - 1)
+            column_2 = min(column + 2 * threads, width - 1)
+            column_3 = min(column + 3 * threads, width - 1)
+            sum_0 = sum_1 = sum_2 = sum_3 = ZERO
             for at in range(first, last):
-                occurrence = order[index(at)]
-                term = source[index(source_row[index(at)]), index(column)]
-                if occurrence >= first_shared:
-                    total += term
-                elif occurrence >= capacity:
-                    total += factors[index(occurrence)] * term
-                elif column < layout.embedding:
-                    if drops:
-                        term *= dropout_mask(batch, config, 0, occurrence, column)
-                        term *= word_mask(batch, config, occurrence)
-                    total += term
-            if is_first:
-                values[slot, column] = total
-            else:
-                rest[chunk - slot - 1, column] = total
+                occurrence, term = order[index(at)], source_row[index(at)]
+                term_0, term_1 = source[index(term), index(column)], source[index(term), index(column_1)]
+                term_2, term_3 = source[index(term), index(column_2)], source[index(term), index(column_3)]
+                if occurrence >= capacity:
+                    factor = ONE if occurrence >= first_shared else factors[index(occurrence)]
+                    sum_0 += factor * term_0
+                    sum_1 += factor * term_1
+                    sum_2 += factor * term_2
+                    sum_3 += factor * term_3
+                else:
+                    of_word = word_mask(batch, config, occurrence)
+                    sum_0 += of_word * _input_mask(batch, config, layout, occurrence, column) * term_0
+                    sum_1 += of_word * _input_mask(batch, config, layout, occurrence, column_1) * term_1
+                    sum_2 += of_word * _input_mask(batch, config, layout, occurrence, column_2) * term_2
+                    sum_3 += of_word * _input_mask(batch, config, layout, occurrence, column_3) * term_3
+            sums[row, column] = sum_0
+            if column + threads < width:
+                sums[row, column_1] = sum_1
+            if column + 2 * threads < width:
+                sums[row, column_2] = sum_2
+            if column + 3 * threads < width:
+                sums[row, column_3] = sum_3
 
 
 @kernel(threads=128)

@@ -10,15 +10,19 @@ not reached by all threads are errors. It takes about half an hour.
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from neglm_cli.lm.checks import Task, by_reference, compare_adapted
+from neglm_cli.lm.cuda import network
+from neglm_cli.lm.cuda.checks import maker, sorting_errors
 from neglm_cli.lm.cuda.device import CudaDevice
+from neglm_cli.lm.cuda.gemm import TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, Grid, Kernel, ptx
-from neglm_cli.settings.train_lm import Settings
+from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
 CAPABILITY = (8, 0)
@@ -36,11 +40,13 @@ RUNNING, AT_BARRIER, EXITED = 0, 1, 3  # states of a thread in ptxsim
 
 @dataclass(frozen=True)
 class Case:
-    """blocks: resident ones; with 0, each step is a launch. multiprocessors: with one, tiles are large."""
+    """blocks: resident ones; with 0, each step is a launch. multiprocessors: with one, tiles are large. step_products:
+    each step is a product and a launch."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     blocks: int = 4
     multiprocessors: int = 2
+    step_products: bool = False
 
 
 CASES = {
@@ -53,6 +59,15 @@ CASES = {
     "softmax, adam": Case({"loss": "softmax", "optimizer": "adam", "lr": 0.01}, 3),
     "shared by a batch, large tiles": Case({"noise": "batch", "k": 9}, 5, 1),
     "a word with more occurrences than a chunk": Case({"k": 40}),
+    "softmax, tied, averaged": Case({"loss": "softmax", "tie": True, "embedding": 7, "average": 1}),
+    "all kinds of dropout, a product for each step": Case(
+        {"dropout_kind": "variational", "embedding_dropout": 0.2, "recurrent_dropout": 0.4}, step_products=True
+    ),
+}
+ADAPTED = Task(TINY, WORDS, scored=6)
+OTHERS: dict[str, Callable[[Any], dict[str, float]]] = {
+    "dynamic evaluation": lambda gpu: compare_adapted(ADAPTED, maker(gpu, Kernels(TiledGemm(gpu))), by_reference),
+    "sorting, with merges": sorting_errors,
 }
 
 
@@ -92,6 +107,8 @@ class Done:
 
 class PtxGpu:
     """A substitute for `Gpu` with NumPy arrays."""
+
+    is_timing = False
 
     def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
         self._simulator, self._case, self._schedule = simulator, case, schedule
@@ -155,15 +172,24 @@ def code_of(kernel: Kernel) -> str:
     return CODE[kernel.name]
 
 
-def run(gpu: Any, settings: Settings) -> tuple[float, float, float]:
+def run(gpu: Any, case: Case) -> dict[str, float]:
     """Return the largest errors: relative, of losses and norms; of parameters; of scores."""
-    trained = CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu)
+    settings = replace(TINY, **case.changes)
+    network.LARGE_BATCH = 1 if case.step_products else LARGE_BATCH
+    kernels = Kernels(TiledGemm(gpu), step_products=case.step_products)
+    trained = CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, kernels)
     trained.prepare_training()
     expected, relative = ReferenceTraining(settings, WORDS), 0.0
     for number, steps in enumerate(LENGTHS):
         batch = minibatch(settings, WORDS, number, steps)
         result, wanted = trained.train(batch).result(), expected.train(batch).result()
         relative = max(relative, abs(result.loss / wanted.loss - 1), abs(result.norm / wanted.norm - 1))
+        if settings.average:
+            trained.add_to_average(number + 1)
+            expected.add_to_average(number + 1)
+    if settings.average:
+        trained.swap_average()
+        expected.swap_average()
     trained.flush_lazy_updates(len(LENGTHS), settings.lr)
     pairs = zip(model_of(trained.parameters(), settings).arrays(), expected.model.arrays(), strict=True)
     absolute = max(float(abs(mine - theirs).max()) for mine, theirs in pairs)
@@ -172,7 +198,7 @@ def run(gpu: Any, settings: Settings) -> tuple[float, float, float]:
     parts = [scorer.score(inputs[:, part], targets[:, part]) for part in (slice(0, 4), slice(4, 5))]
     scores = np.concatenate([part.log_probabilities for part in parts], axis=1)
     wanted_scores = expected.scorer(5).score(inputs, targets).log_probabilities
-    return relative, absolute, float(abs(scores - wanted_scores).max())
+    return {"loss and norm": relative, "parameters": absolute, "scores": float(abs(scores - wanted_scores).max())}
 
 
 def main(directory: str, *names: str) -> int:
@@ -182,14 +208,14 @@ def main(directory: str, *names: str) -> int:
     ptxsim.Sim = hasty(ptxsim)
     failed = False
     runs: Counter[str] = Counter()
-    for name in names or CASES:
+    for name in names or [*CASES, *OTHERS]:
         for schedule, options in SCHEDULES.items():
-            case, start = CASES[name], time.perf_counter()
+            case, start = CASES.get(name, Case()), time.perf_counter()
             gpu = PtxGpu(ptxsim, case, options)
             try:
-                errors = run(gpu, replace(TINY, **case.changes))
-                found = "loss and norm {:.1e}  parameters {:.1e}  scores {:.1e}".format(*errors)
-                bad = not max(errors) <= MOST_ERROR
+                errors = run(gpu, case) if name in CASES else OTHERS[name](gpu)
+                found = "  ".join(f"{what} {error:.1e}" for what, error in errors.items())
+                bad = not max(errors.values()) <= MOST_ERROR
             except ptxsim.PTXError as error:
                 found, bad = str(error), True
             failed |= bad

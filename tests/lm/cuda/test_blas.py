@@ -1,6 +1,7 @@
 """cuBLAS is called correctly, and used only if its products are correct. `software.cublas` emulates it."""
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ class HostGpu:
 
     def address(self, array: np.ndarray) -> int:
         return array.ctypes.data
+
+    def timed(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

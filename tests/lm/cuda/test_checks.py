@@ -43,6 +43,7 @@ def test_rates(simulated: dict[str, Any]) -> None:
     rates = simulated["rates"]
     assert set(rates["product_flops"]) == {"tiles of 64", "tiles of 128"}
     assert rates["launches_per_minibatch"] > 10
+    assert rates["kernels"]["sort_tiles"]["launches"] == 1
     fastest = max(rates["product_flops"].values())
     assert rates["product_flops"][rates["fastest_product"]] == fastest
     assert rates["share"] == pytest.approx(rates["training_flops"] / fastest, rel=0.1)

@@ -28,7 +28,7 @@
 
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201, TOO_MANY_RESOURCES = 701,
-  LAUNCH_FAILED = 719, TOO_LARGE_GRID = 720, NOT_SUPPORTED = 801, MISMATCH = 803, CAPTURE_UNSUPPORTED = 900,
+  LAUNCH_FAILED = 719, TOO_LARGE_GRID = 720, NOT_READY = 600, NOT_SUPPORTED = 801, MISMATCH = 803, CAPTURE_UNSUPPORTED = 900,
   CAPTURE_INVALIDATED = 901, CAPTURE_UNMATCHED = 903, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, UNKNOWN = 999
 };
 enum {
@@ -36,6 +36,7 @@ enum {
   MINOR = 76, SHARED_OPTIN = 97
 };
 enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2 };
+enum { EVENT_WITHOUT_TIME = 2, CLOCK_RATE = 13, KILOHERTZ = 1000000 };
 enum { SMALL = 256, STACK = 64 << 10, MOST_PARAMETERS = 512 };
 
 static int is(const char *fault) {
@@ -327,7 +328,8 @@ struct stream {
 struct event {
   struct stream *stream;
   uint64_t position;
-  int captured;
+  int captured, timed;
+  double *seconds; /* when the stream came to it; the event may have been destroyed before */
 };
 static struct stream *streams;
 
@@ -438,6 +440,7 @@ static int cuDeviceGetAttribute(int *value, int attribute, int device) {
   case SHARED_PER_BLOCK: *value = SHARED_BYTES; break;
   case SHARED_OPTIN: *value = OPTIN_BYTES; break;
   case WARP_SIZE: *value = 32; break;
+  case CLOCK_RATE: *value = KILOHERTZ; break;
   case PROCESSORS: *value = multiprocessors(); break;
   case THREADS_PER_PROCESSOR: *value = 2 * MOST_THREADS; break;
   case MAJOR: *value = is("old GPU") ? 6 : 8; break;
@@ -513,13 +516,32 @@ static int cuStreamSynchronize(void *handle) {
   struct stream *stream = of(handle);
   return run_to(stream, stream->queued), OK;
 }
-static int cuEventCreate(void **event, unsigned flags) { return *event = calloc(1, sizeof(struct event)), OK; }
+static int cuEventCreate(struct event **event, unsigned flags) {
+  *event = calloc(1, sizeof **event);
+  return (*event)->timed = !(flags & EVENT_WITHOUT_TIME), OK;
+}
 static int cuEventDestroy(void *event) { return free(event), OK; }
+static void stamp(void *seconds) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  *(double *)seconds = now.tv_sec + 1e-9 * now.tv_nsec;
+}
+static int cuEventElapsedTime(float *milliseconds, struct event *begin, struct event *end) {
+  if (!begin->seconds || !end->seconds)
+    return INVALID_VALUE;
+  if (!*begin->seconds || !*end->seconds)
+    return NOT_READY;
+  return *milliseconds = 1e3 * (*end->seconds - *begin->seconds), OK;
+}
 static int cuEventRecord(struct event *event, void *handle) {
   int status = breaks_capture(handle, 0);
   if (status)
     return status;
   event->stream = of(handle);
+  if (event->timed && !event->stream->capture) {
+    event->seconds = calloc(1, sizeof(double));
+    put(handle, (struct work){.kind = CALL, .call = stamp, .data = event->seconds});
+  }
   event->position = event->stream->queued;
   event->captured = event->stream->capture != NULL;
   return OK;
@@ -736,6 +758,7 @@ static const struct {
     ENTRY(cuMemFree), ENTRY(cuMemHostAlloc), ENTRY(cuMemFreeHost), ENTRY(cuMemcpyHtoD), ENTRY(cuMemcpyDtoH),
     ENTRY(cuMemcpyHtoDAsync), ENTRY(cuMemcpyDtoHAsync), ENTRY(cuStreamCreate), ENTRY(cuStreamSynchronize),
     ENTRY(cuEventCreate), ENTRY(cuEventDestroy), ENTRY(cuEventRecord), ENTRY(cuEventSynchronize),
+    ENTRY(cuEventElapsedTime),
     ENTRY(cuStreamWaitEvent), ENTRY(cuLibraryLoadData), ENTRY(cuModuleLoadDataEx), ENTRY(cuLibraryGetModule),
     ENTRY(cuLibraryGetKernel), ENTRY(cuModuleGetFunction), ENTRY(cuKernelGetFunction), ENTRY(cuKernelGetAttribute),
     ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
