@@ -1,7 +1,7 @@
 """Measures what can be known of the GPU path without a GPU: executed instructions, and the host's time.
 
     python benchmarks/gpu_measure.py > neglm_cli/lm/cuda/measured.json
-    python benchmarks/gpu_measure.py --host-of FILE     # take the host's time from a file: this machine is busy
+    python benchmarks/gpu_measure.py --counts FILE MODEL ...     # count these models again, and keep the rest of FILE
 
 A minibatch of each model runs on the software GPU of the tests (tests/lm/cuda/software), once with its kernels
 translated to C, which count their PTX instructions, and many times with kernels that do nothing, for the time that the
@@ -26,7 +26,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "2×300, batch 20": {"hidden": 300, "layers": 2, "batch": 20},
     "1×512, batch 80": {"hidden": 512, "layers": 1, "batch": 80, "optimizer": "adam", "bptt": 5},
     "1×512, batch 1000, tf32": {
-        "hidden": 512, "layers": 1, "batch": 1000, "optimizer": "adam", "bptt": 5, "precision": "tf32",
+        "hidden": 512, "layers": 1, "batch": 1000, "optimizer": "adam", "bptt": 2, "precision": "tf32",
     },
 }  # fmt: skip
 PACKAGES = ROOT / "tests" / "lm" / "cuda" / "software" / "packages"  # emulated cuBLAS, whose work is not counted
@@ -122,11 +122,13 @@ def main() -> None:
 
     if missing():
         sys.exit(missing())
-    known = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")) if sys.argv[1:2] == ["--host-of"] else {}
+    known, models = {}, list(MODELS)
+    if sys.argv[1:2] == ["--counts"]:
+        known, models = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")), sys.argv[3:]
     with tempfile.TemporaryDirectory() as directory:
         environment = build(Path(directory))
-        found = {model: measure(model, environment, known.get(model, {}).get("host")) for model in MODELS}
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        found = {model: measure(model, environment, known.get(model, {}).get("host")) for model in models}
+        print(json.dumps(known | found, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

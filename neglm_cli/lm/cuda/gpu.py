@@ -333,7 +333,8 @@ class Gpu:
     def timing(self) -> Iterator[dict[str, list[float]]]:
         """Measure all launches of the block, by name, in milliseconds. The dictionary is filled at its end."""
         milliseconds: dict[str, list[float]] = {}
-        self._timings = timings = []
+        timings: list[tuple[str, Any, Any]] = []
+        self._timings = timings
         try:
             yield milliseconds
         finally:
