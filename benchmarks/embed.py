@@ -5,8 +5,8 @@
 
 Speed: each contestant trains for one epoch per round; words/s exclude counting and writing. Ratios compare rates of the
 same round, and the result is the median over rounds.
-Quality: five epochs for every seed, all evaluated by `neglm eval`; figures are means over seeds, in points. `--seeds 2-3
---only fastText` adds seeds of one contestant to an earlier run.
+Quality: five epochs for every seed, all evaluated by `neglm eval`; figures are means over seeds, in points.
+With `--seeds 2-3 --only fastText`, further seeds of one contestant.
 Subwords: n-grams of 3 to 6 characters in 2,000,000 buckets, compared with fastText alone. Rare words are forms such as
 `dances` that occur fewer than five times, so that they are not in the vocabulary, of words that occur a thousand times;
 the figure is the share of forms with that word among their ten nearest neighbors.
@@ -151,7 +151,9 @@ def seed_range(text: str) -> range:
 def main() -> None:
     parser = option_parser(__doc__, rounds=3)
     parser.add_argument("--seeds", type=seed_range, default="3", metavar="N|A-B", help="seeds 1 to N, or A to B")
-    parser.add_argument("--only", default="", metavar="NAME", help="for quality, only contestants with this in the name")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="for quality, only contestants with this in the name"
+    )
     parser.add_argument("--sizes", default="100,300")
     parser.add_argument("--megabytes", type=int, metavar="N", help="use only the first N MB of the text")
     parser.add_argument("--part", choices=PARTS, default="both")
