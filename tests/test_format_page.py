@@ -136,9 +136,8 @@ def test_quantized_vectors_are_decoded(neglm: Neglm, dsub: str) -> None:
     expected = [line.split(" ") for line in asked.splitlines()]
     assert words == [word for word, *_ in expected]
     assert len(words) > 10
-    np.testing.assert_allclose(
-        *(np.array([row[1:] for row in rows], np.float32) for rows in (decoded, expected)), rtol=1e-6
-    )
+    found, correct = (np.array([row[1:] for row in rows], np.float32) for rows in (decoded, expected))
+    np.testing.assert_allclose(found, correct, rtol=1e-6)
 
 
 def scores(output: str) -> list[tuple[str, int, float]]:
