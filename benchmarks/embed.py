@@ -1,11 +1,12 @@
 """Speed of `neglm embed` and quality of its vectors, compared with gensim and fastText at the same settings.
 
-    python benchmarks/embed.py [--data DIR] [--rounds N] [--seeds N] [--sizes 100,300] [--megabytes N]
-                               [--part speed|quality|both|subwords|subwords-quality|cbow|cbow-quality]
+    python benchmarks/embed.py [--data DIR] [--rounds N] [--seeds 3|2-3] [--sizes 100,300] [--megabytes N]
+                               [--part speed|quality|both|subwords|subwords-quality|cbow|cbow-quality] [--only NAME]
 
 Speed: each contestant trains for one epoch per round; words/s exclude counting and writing. Ratios compare rates of the
 same round, and the result is the median over rounds.
 Quality: five epochs for every seed, all evaluated by `neglm eval`; figures are means over seeds, in points.
+With `--seeds 2-3 --only fastText`, further seeds of one contestant.
 Subwords: n-grams of 3 to 6 characters in 2,000,000 buckets, compared with fastText alone. Rare words are forms such as
 `dances` that occur fewer than five times, so that they are not in the vocabulary, of words that occur a thousand times;
 the figure is the share of forms with that word among their ten nearest neighbors.
@@ -141,9 +142,18 @@ def quality(data: Path) -> tuple[float, float, float]:
     return 100 * similar[0], 100 * similar[1], 100 * accuracy
 
 
+def seed_range(text: str) -> range:
+    """Parse the number of seeds, or the first and the last one."""
+    first, _, last = text.rpartition("-")
+    return range(int(first or 1), int(last) + 1)
+
+
 def main() -> None:
     parser = option_parser(__doc__, rounds=3)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=seed_range, default="3", metavar="N|A-B", help="seeds 1 to N, or A to B")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="for quality, only contestants with this in the name"
+    )
     parser.add_argument("--sizes", default="100,300")
     parser.add_argument("--megabytes", type=int, metavar="N", help="use only the first N MB of the text")
     parser.add_argument("--part", choices=PARTS, default="both")
@@ -235,14 +245,15 @@ def compare_quality(
     forms: dict[bytes, bytes] | None = None,
 ) -> None:
     """Train each contestant with each seed. mode: see `train`; forms: see `rare_forms`."""
-    names = [contestant.name if isinstance(contestant, Peer) else contestant for contestant in contestants]
+    names = {contestant.name if isinstance(contestant, Peer) else contestant: contestant for contestant in contestants}
+    names = {name: contestant for name, contestant in names.items() if options.only in name}
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
-    for seed in range(1, options.seeds + 1):
-        for contestant, name in zip(contestants, names, strict=True):
+    for seed in options.seeds:
+        for name, contestant in names.items():
             train(contestant, size, 5, seed, *([mode] if mode else []))
             found[name].append(quality(options.data) + ((100 * rare_words(forms),) if forms else ()))
             print(f"  {name}, size {size}, seed {seed}: " + ", ".join(f"{x:.2f}" for x in found[name][-1]), flush=True)
-    print(f"size {size}: five epochs, mean of {options.seeds} seeds (minimum, maximum)")
+    print(f"size {size}: five epochs, mean of {len(options.seeds)} seeds (minimum, maximum)")
     print(f"  {'':<30}" + "".join(f"{name:>24}" for name in (*FIGURES, *(["rare words"] if forms else []))))
     for name, figures in found.items():
         columns = [f"{statistics.mean(c):.2f} ({min(c):.2f}, {max(c):.2f})" for c in zip(*figures, strict=True)]

@@ -34,7 +34,7 @@ from tests.lm import making
 from tests.sgns.making import some_text
 
 PYTORCH = os.environ.get("PEERS", sys.executable)  # a Python that may have PyTorch: PEERS as in the Makefile
-PROGRAMS = ("VOCABULARY", "PYTORCH", "NUMPY", "CHECKSUM")  # in the page's order
+PROGRAMS = ("VOCABULARY", "QUANTIZED", "PYTORCH", "NUMPY", "CHECKSUM")  # in the page's order
 MODELS = {
     "neglm": "--layers 2",
     "neglm, log Z = 0": "--noise-alpha 0.75 --log-z 0 --layers 1",
@@ -123,6 +123,21 @@ def test_a_vocabulary_is_read(neglm: Neglm) -> None:
     Path("corpus.txt").write_bytes(b"a b a\n")
     neglm("vocab", "corpus.txt")
     assert run("VOCABULARY") == "b'a' 2 vocabulary\n"
+
+
+@pytest.mark.parametrize("dsub", ["2", "3"])
+def test_quantized_vectors_are_decoded(neglm: Neglm, dsub: str) -> None:
+    Path("corpus.txt").write_bytes(some_text(3000))
+    neglm("embed", "corpus.txt", "--size", "8", "--min-count", "1", "--epochs", "1", "--threads", "1", "--no-cache")
+    neglm("export", "--quantize", "-o", "small.safetensors", "--dsub", dsub)
+    decoded = [line.split(" ") for line in run("QUANTIZED").splitlines()]
+    words = [word for word, *_ in decoded]
+    asked = neglm("vectors", *words, "-m", "small.safetensors").stdout.decode()
+    expected = [line.split(" ") for line in asked.splitlines()]
+    assert words == [word for word, *_ in expected]
+    assert len(words) > 10
+    found, correct = (np.array([row[1:] for row in rows], np.float32) for rows in (decoded, expected))
+    np.testing.assert_allclose(found, correct, rtol=1e-6)
 
 
 def scores(output: str) -> list[tuple[str, int, float]]:

@@ -59,6 +59,7 @@ OLD_VERSION = (
 
 EXAMPLES = (
     ("The most frequent word of a vocabulary, in Python, without neglm:", manual_programs.VOCABULARY),
+    ("The vectors in a quantized file, decoded, in NumPy:", manual_programs.QUANTIZED),
     (
         "The probability of each word of a text, by a language model, in PyTorch. It prints each word and `<eos>` with "
         "its id, log-probability and logit, which `neglm score MODEL TEXT --carry --per-word --base e` prints without "

@@ -10,6 +10,23 @@ start, end = tensor["offsets"][:2]
 print(bytes(tensor["words"][start:end]), tensor["counts"][0], kind)
 """
 
+QUANTIZED = """
+import numpy as np
+from safetensors import safe_open
+
+with safe_open("small.safetensors", "numpy") as file:
+    tensor = {name: file.get_tensor(name) for name in file.keys()}
+    dsub = int(file.metadata()["dsub"])
+words, starts = bytes(tensor["words"]), tensor["offsets"]
+dimensions = np.arange(tensor["centroids"].shape[1])
+codes = tensor["codes"][:, dimensions // dsub]
+vectors = tensor["centroids"][codes, dimensions]
+vectors *= tensor["scales"][:, None]
+for start, end, vector in zip(starts, starts[1:], vectors):
+    word = words[start:end].decode(errors="replace")
+    print(word, *vector.tolist())
+"""
+
 PYTORCH = """
 import json
 import sys

@@ -9,6 +9,7 @@ import typer
 
 from neglm_cli.cli.renamed import option_positions
 from neglm_cli.errors import visible
+from neglm_cli.settings.values import number
 
 NOT_A_CHOICE = re.compile(r"'(?P<value>.*)' is not one of (?P<choices>'.*')", re.DOTALL)
 EXTRA = re.compile(r"Got unexpected extra argument\(s\) \((?P<arguments>.*)\)", re.DOTALL)
@@ -75,8 +76,8 @@ def _bad_value(error: Any, parameter: Any, arguments: list[str]) -> str:
     bounds = problem.get("ctx", {})
     given = visible(str(problem.get("input")))
     return {
-        "greater_than_equal": f"{name} must be at least {bounds.get('ge', 0):g}",
-        "less_than_equal": f"{name} must be at most {bounds.get('le', 0):g}",
+        "greater_than_equal": f"{name} must be at least {number(bounds.get('ge', 0))}",
+        "less_than_equal": f"{name} must be at most {number(bounds.get('le', 0))}",
         "int_parsing": f"{name} needs a whole number, not '{given}'",
         "int_from_float": f"{name} needs a whole number, not '{given}'",
         "float_parsing": f"{name} needs a number, not '{given}'",

@@ -24,6 +24,7 @@ from neglm_cli.runs.resources import thread_count
 from neglm_cli.scale.agreement import check_same
 from neglm_cli.scale.launch import ranks
 from neglm_cli.settings.embed import CBOW_DEFAULTS, PAIRS_DEFAULTS, Settings
+from neglm_cli.sgns.averaging import bytes_of_copies
 from neglm_cli.sgns.job import Job, pairs_job, resume, text_job
 from neglm_cli.sgns.textsource import words_with_vectors
 from neglm_cli.text.corpus import Corpus, open_corpus
@@ -53,7 +54,7 @@ def new_job(request: Request, settings: Settings, host: Host, resources: ExitSta
         job = _checked(pairs_job(read_pairs(request.pairs, settings, host), settings, ranks()))
     else:
         job = _new_text_job(request, settings, host, resources)
-    _note_subwords(job, host)
+    _note_memory(job, host)
     if vectors is not None:
         if vectors.subwords is not None and not _same_ngrams(vectors, job.settings):
             vectors = replace(vectors, subwords=None)
@@ -75,14 +76,16 @@ def _same_ngrams(vectors: Vectors, settings: Settings) -> bool:
     return vectors.subwords is not None and vectors.subwords.has_ngrams_of(settings.subwords, settings.hashes)
 
 
-def _note_subwords(job: Job, host: Host) -> None:
-    """Tell the number of n-grams, and the memory that the tables need."""
+def _note_memory(job: Job, host: Host) -> None:
+    """With subwords, tell the number of n-grams, and the memory that the tables need."""
     if job.tables.ngrams is None:
         return
     used = len(np.unique(job.tables.ngrams.ngrams.ids))
+    several = ranks().size > 1
+    need = job.tables.bytes + (bytes_of_copies(job.tables, used) if several else 0)
     host.note(
         f"n-grams of {job.settings.subwords} characters use {used:,} of {job.settings.buckets:,} buckets; all tables "
-        f"need {job.tables.bytes / 1e6:,.0f} MB of memory"
+        f"need {need / 1e6:,.0f} MB of memory{' on each rank' if several else ''}"
     )
 
 
@@ -142,6 +145,7 @@ def resumed_job(request: Request, host: Host, resources: ExitStack) -> Job:
         job = _text_job(checkpoint.words, opened, inputs.records(opened, settings.threads), settings, cache, host)
     if fingerprints(job.files) != fingerprints(checkpoint.files):
         raise NeglmError(f"{shown(path)} was training on another text: name that one, or start again without --resume")
+    _note_memory(job, host)
     resume(job, checkpoint, shown(path))
     epoch, unit = job.done // job.source.length + 1, "pairs" if job.pairs else "words"
     host.note(f"resuming from {shown(path)} at epoch {epoch} ({job.done:,} of {job.total:,} {unit} trained)")

@@ -29,10 +29,15 @@ def problem(setting: Setting, value: Any, name: str) -> str:
     if not math.isfinite(value):
         return f"{name} must be a finite number"
     if setting.least is not None and value < setting.least:
-        return f"{name} must be at least {setting.least:g}"
+        return f"{name} must be at least {number(setting.least)}"
     if setting.most is not None and value > setting.most:
-        return f"{name} must be at most {setting.most:g}"
+        return f"{name} must be at most {number(setting.most)}"
     return ""
+
+
+def number(value: float) -> str:
+    """Format a limit: all digits of whole numbers."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def from_keywords(settings: type, given: Mapping[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:

@@ -34,6 +34,12 @@ def step_scale(updates: np.ndarray, fraction: float, ranks: int) -> np.ndarray:
     return np.expm1(-decay * ranks) / np.expm1(-decay)
 
 
+def bytes_of_copies(tables: Tables, used: int) -> int:
+    """Return the memory of the values that `Averaging` keeps. used: rows of n-grams that words have."""
+    rows = tables.inputs.shape[0] + tables.outputs.shape[0] + used
+    return rows * (4 * tables.outputs.shape[1] + 16)  # common, per_word and pending
+
+
 class _Averaged(NamedTuple):
     """A table of which some rows are averaged, the most frequent first."""
 

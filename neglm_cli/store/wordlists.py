@@ -16,6 +16,7 @@ MAX_SHOWN = 40  # bytes of a word
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd; 2^64 / golden ratio
 HALF = np.uint64(32)
 SEARCHED = 1 << 20  # words at a time
+COMPARED = 16  # bytes that a search compares for all words at once; then few words are left
 
 
 def check_words(names: WordList, tensors: Mapping[str, np.ndarray]) -> None:
@@ -48,10 +49,11 @@ def find_word(word: bytes, words: np.ndarray, offsets: np.ndarray) -> int:
     for first in range(0, len(offsets) - 1, SEARCHED):
         starts = offsets[first : first + SEARCHED + 1]
         found = first + np.flatnonzero(np.diff(starts) == len(word))
-        for i, byte in enumerate(word):
+        for i, byte in enumerate(word[:COMPARED]):
             found = found[words[offsets[found] + i] == byte]
-        if len(found):
-            return int(found[0])
+        for number in found.tolist():
+            if words[offsets[number] : offsets[number + 1]].tobytes() == word:
+                return int(number)
     return -1
 
 

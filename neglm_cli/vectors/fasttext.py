@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.store.wordlists import MAX_TOTAL, exact_sum
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.reading import MAX_SIZE, InputBuffer, Table, displayed, validate
 from neglm_cli.vectors.subwords import Subwords
@@ -150,7 +151,10 @@ def read_model(source: InputBuffer) -> Vectors:
     if not 0 < size <= MAX_SIZE or buckets < 0:
         raise reader.fail(f"it says vectors of size {size:,} and {buckets:,} buckets")
     dictionary = _dictionary(reader)
-    words = WordIndex.of(dictionary.words, np.maximum(dictionary.counts, 1))
+    counts = np.maximum(dictionary.counts, 1)
+    if exact_sum(counts) > MAX_TOTAL:
+        raise reader.fail(f"the counts of its words add up to {exact_sum(counts):,}")
+    words = WordIndex.of(dictionary.words, counts)
     (quantized,) = reader.numbers("?")
     inputs = reader.quantized(size) if quantized else reader.matrix(size)
     kept = buckets if dictionary.pruned == UNPRUNED else dictionary.pruned

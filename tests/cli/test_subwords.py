@@ -55,6 +55,7 @@ def test_deterministic_and_resumed(neglm: Neglm, workplace: Path) -> None:
         (("--subwords", "0-3"), "--subwords '0-3' is no range"),
         (("--subwords", "3-100"), "--subwords '3-100' is no range"),
         (("--subwords", "3-6", "--buckets", "0"), "--buckets must be at least 1"),
+        (("--subwords", "3-6", "--buckets", "9999999999"), "--buckets must be at most 2,147,483,647"),
         (("--buckets", "10"), "--buckets is for n-grams: choose their lengths with --subwords"),
         (("--pairs", "p.tsv", "--full-batch", "--subwords", "3-6"), "--subwords is for sampled training"),
         (("--floret",), "--floret is for n-grams: choose their lengths with --subwords"),

@@ -9,7 +9,7 @@ import pytest
 
 from neglm_cli.settings.embed import Settings
 from neglm_cli.sgns import textsource
-from neglm_cli.sgns.averaging import Averaging
+from neglm_cli.sgns.averaging import Averaging, bytes_of_copies
 from neglm_cli.sgns.job import Job
 from neglm_cli.sgns.source import Windows
 from neglm_cli.sgns.subwords import (
@@ -289,3 +289,5 @@ def test_ranks_average_ngrams_by_frequency(hash_count: int) -> None:
     np.testing.assert_allclose(ngrams[used], before[used] + 2, rtol=1e-5)
     others = np.setdiff1d(np.arange(BUCKETS), used)
     np.testing.assert_array_equal(ngrams[others], before[others] + 1)
+    kept = sum(each.common.nbytes + each.per_word.nbytes + each.pending.nbytes for each in averaging._tables)
+    assert bytes_of_copies(tables, len(used)) == kept

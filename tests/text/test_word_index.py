@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,3 +29,19 @@ def test_words_of_a_read_only_file() -> None:
     index = WordIndex(np.frombuffer(b"onetwo", np.uint8), np.array([0, 3, 6]), np.array([2, 1]))
     index.offsets.flags.writeable = index.counts.flags.writeable = False
     assert index.ids(WordIndex.of([b"two", b"three"])).tolist() == [1, -1]
+
+
+def test_long_words_with_the_same_beginning() -> None:
+    listed = [b"x" * 40 + bytes([65 + i]) for i in range(20)]
+    index = WordIndex.of(listed)
+    assert [index.id(word) for word in listed] == list(range(20))
+    assert index.id(b"x" * 41) == -1
+
+
+def test_a_word_of_ten_megabytes_is_searched_at_once() -> None:
+    word = b"ab" * 5_000_000
+    index = WordIndex.of([b"the", word])
+    start = time.process_time()
+    assert index.id(word) == 1
+    assert index.id(word[1:]) == -1
+    assert time.process_time() - start < 2  # comparing byte by byte takes over ten seconds

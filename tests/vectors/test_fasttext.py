@@ -241,6 +241,7 @@ def test_damaged_words_and_values(workplace: Path) -> None:
     for old, new, message in (
         (b"of\0", b"\0\0\0", "is empty or out of order"),
         (b"the\0", b"of\0\0", "duplicate word|is empty or out of order"),
+        (b"of\0" + struct.pack("<q", 50), b"of\0" + struct.pack("<q", 2**63 - 1), "the counts of its words add up to"),
         (struct.pack("<f", some_vectors(buckets=3, size=2).subwords.ngrams[1, 1]), struct.pack("<f", np.nan), "NaN"),  # type: ignore[union-attr]
     ):
         assert old in whole
