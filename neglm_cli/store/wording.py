@@ -26,6 +26,7 @@ MOST_NEIGHBORS = 10_000  # files in a directory compared with a possibly misspel
 WORD2VEC_HEADER = re.compile(rb"[ \t]*\d+[ \t]+\d+[ \t]*\r?\n")
 WORD_AND_NUMBERS = re.compile(rb"\S+([ \t]+[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?){2,}[ \t]*\r?\n", re.IGNORECASE)
 NUMPY_MAGIC = b"\x93NUMPY"
+FASTTEXT_MAGIC = b"\xba\x16\x4f\x2f"  # of .bin and .ftz
 SNIFFED = 1 << 16  # bytes: more than a line of 3,000 numbers has
 
 
@@ -50,7 +51,8 @@ def wrong_kind(name: str, found: str, wanted: tuple[str, ...]) -> str:
 
 
 def _has_vectors(start: bytes) -> bool:
-    return bool(start.startswith(NUMPY_MAGIC) or WORD2VEC_HEADER.match(start) or WORD_AND_NUMBERS.match(start))
+    is_binary = start.startswith((NUMPY_MAGIC, FASTTEXT_MAGIC))
+    return bool(is_binary or WORD2VEC_HEADER.match(start) or WORD_AND_NUMBERS.match(start))
 
 
 def _similar(path: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from neglm_cli.errors import NeglmError, shown
 from neglm_cli.store.output import STANDARD_STREAM, writing, writing_both
+from neglm_cli.store.wording import FASTTEXT_MAGIC
 from neglm_cli.text.source import NEGLM_MARK, NEGLM_START
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors import fasttext, floret, two_files, word2vec
@@ -27,7 +28,6 @@ FORBIDDEN = {
 }
 SUBSTITUTE = b"_"
 COMPRESSION_LEVEL = 1  # digits hardly compress: level 6 saves 10% and takes six times as long
-FASTTEXT_MAGIC = fasttext.MAGIC.to_bytes(4, "little")
 ZIP_MAGIC = b"PK\x03\x04"  # of GloVe downloads, and of .npz
 
 

@@ -17,13 +17,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from neglm_cli.errors import NeglmError
+from neglm_cli.store.wording import FASTTEXT_MAGIC
 from neglm_cli.store.wordlists import MAX_TOTAL, exact_sum
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.reading import MAX_SIZE, InputBuffer, Table, displayed, validate
 from neglm_cli.vectors.subwords import Subwords
 from neglm_cli.vectors.vectors import NO_CONTEXTS, Vectors
 
-MAGIC = 793712314
+MAGIC = int.from_bytes(FASTTEXT_MAGIC, "little")
 VERSIONS = (11, 12)
 SETTINGS = (
     "dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss", "model", "bucket", "minn", "maxn", "update_rate",

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import struct
 import subprocess
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def test_vectors_of_other_tools(neglm: Neglm, files: Path) -> None:
         "word2vec.txt": b"2 3\na 1 0 0.5\nb 0 1 1e-5\n",
         "glove.txt": b"a 1 0 0.5\nb 0 1 1e-5\n",
         "word2vec.bin": b"2 3\na " + np.ones(3, np.float32).tobytes() + b"\nb ",
+        "fasttext.bin": struct.pack("<ii", 793712314, 12),
     }
     np.save("matrix.npy", np.ones((2, 3)))
     for name, data in forms.items():
