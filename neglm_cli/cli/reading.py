@@ -72,7 +72,7 @@ def model_and_texts(
 
     if named is not None:
         return named, [text for text in (model, *files) if text is not None] or [STANDARD_STREAM]
-    if model is None:
+    if model is None or (model == STANDARD_STREAM and not files):
         return DEFAULT_MODEL, [STANDARD_STREAM]
     if not os.path.isfile(model) or is_safetensors(model):
         return model, files or [STANDARD_STREAM]

@@ -192,6 +192,15 @@ def test_a_single_file_that_is_no_model_is_a_text(neglm: Neglm, model: LanguageM
     assert neglm("score", "test.txt", "--quiet").stderr == b""
 
 
+@pytest.mark.parametrize("command", ["score", "filter"])
+def test_a_single_dash_is_a_text(neglm: Neglm, model: LanguageModel, command: str) -> None:
+    """A model and a text cannot both come from standard input."""
+    assert neglm(command, "-", stdin=TEXT).stdout == neglm(command, stdin=TEXT).stdout != b""
+    Path("test.txt").write_bytes(TEXT)
+    piped = neglm(command, "-", "test.txt", stdin=Path("model.safetensors").read_bytes())
+    assert piped.stdout == neglm(command, "test.txt").stdout
+
+
 def test_a_text_in_place_of_the_model(neglm: Neglm, model: LanguageModel) -> None:
     Path("a b.txt").write_bytes(TEXT)
     Path("test.txt").write_bytes(TEXT)
