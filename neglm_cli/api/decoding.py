@@ -72,6 +72,12 @@ class TextState:
         for array in (*self._state, self._y):
             array.flags.writeable = False
 
+    def __copy__(self) -> "TextState":
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "TextState":
+        return self
+
     def advance(self, word: str) -> "TextState":
         """Return the state after another word; `<eos>` ends the line. A word that is not in the vocabulary is read as
         `<unk>`. To advance many states, `LanguageModel.advance` is faster."""

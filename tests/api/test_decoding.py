@@ -1,5 +1,6 @@
 """States of a language model: values that can be kept, with the probabilities of `next` and `score`."""
 
+import copy
 import math
 import subprocess
 import sys
@@ -57,6 +58,8 @@ def test_states_are_values(loaded: neglm_cli.LanguageModel) -> None:
     assert children[0].top(3) == children[2].top(3) != children[1].top(3)
     with pytest.raises(ValueError, match="read-only"):
         first._state.h[:] = 0
+    for copied in (copy.copy(first), *copy.deepcopy([first])):
+        assert copied.top(3) == before
 
 
 def test_batches_advance_as_one_by_one(loaded: neglm_cli.LanguageModel) -> None:
