@@ -6,6 +6,7 @@ from made import Made, as_json, as_log, curves, number, read_log, read_test, tab
 
 TRAININGS = {
     "modern": "`--preset modern`, NEGLM",
+    "epochs-36": "`--epochs 36`",
     "seed-2": "the same, seed 2",
     "seed-3": "the same, seed 3",
     "softmax": "softmax",

@@ -101,7 +101,7 @@ class Settings:
     )  # fmt: skip
     epochs: int = setting(
         39, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"), note="the paper's",
-        presets={"modern": 36, "1b": 1}, resumable=True,
+        presets={"modern": 54, "1b": 1}, resumable=True,
     )  # fmt: skip
     batch: int = setting(
         20, "Batch size: rows of a minibatch, each of which reads a segment of the text.", panel=TRAINING, least=1,
