@@ -13,6 +13,7 @@ from pathlib import Path
 import alpha
 import large_vocabulary
 import modern
+import one_pass
 import pmi
 import ptb
 import readme
@@ -26,6 +27,7 @@ RECIPES: dict[str, Callable[[list[Path]], Made]] = {
     "wikitext-2": wikitext_2.make,
     "large-vocabulary": large_vocabulary.make,
     "pmi": pmi.make,
+    "one-pass": one_pass.make,
     "results": readme.make_results,  # quotes the others
     "readme": readme.make,  # the repository's README.md, which quotes the others
 }

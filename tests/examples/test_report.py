@@ -73,6 +73,23 @@ def test_a_report_has_the_best_epoch_and_the_test(tmp_path: Path) -> None:
     assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
 
 
+def test_the_best_learning_rate_of_each_loss(tmp_path: Path) -> None:
+    """Means over seeds; unfinished trainings are left out."""
+    for name, perplexity in {
+        "nce-0.002-1": 90.0,
+        "nce-0.002-2": 92.0,
+        "nce-0.01-1": 90.5,
+        "neglm-b-0.01-1": 80,
+    }.items():
+        (tmp_path / f"{name}.log").write_text(record("epoch", 1000, loss=5.0, valid_perplexity=perplexity))
+    (tmp_path / "neglm-0.01-1.log").write_text(record("progress", 500, loss=5.0))
+    printed = report(tmp_path, "one-pass", ".")
+    assert "| learning rate | 0.002 | 0.01 |" in printed
+    assert "| NCE | 91.00 (90.00–92.00) | **90.50** |" in printed
+    assert "| NEGLM-B | not run yet | **80.00** |" in printed
+    assert "| NEGLM | not run yet | not run yet |" in printed
+
+
 def test_logs_are_thinned_evenly_without_machine_data(tmp_path: Path) -> None:
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); import made; from pathlib import Path\n"
