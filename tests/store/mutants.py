@@ -259,7 +259,7 @@ FAIR = (
     "has no record of its corpus", "was a pipe", "the text became shorter",
     "the text was truncated", "is not among them", "there is nothing to learn", "has no context", "counts add up",
     "has no pair", "too large for a corpus", "would be equal", "are the same", "occurs twice", "words are not in",
-    "too high; use a smaller", "no word of",
+    "too high; use a smaller", "no word of", "there is no tab",
 )  # fmt: skip
 
 
