@@ -134,7 +134,7 @@ def train_lm(
     vocab: a vocabulary; by default vocab.safetensors, if it exists, or else the words of the corpus.
     min_count, max_vocab: limits of a vocabulary that is made from the corpus.
     init_vectors: vectors or a language model whose word vectors initialize the embedding.
-    preset: defaults of the settings, "ptb", "modern" or "1b".
+    preset: defaults of the settings, "ptb", "modern", "large" or "1b".
     device: "cpu", "cuda", "cuda:1", or "auto", which is a GPU if there is one that works. Several GPUs need the command
     line: `neglm train-lm --device cuda:all`.
     resume: continue the run of `output` that was interrupted, with its settings.

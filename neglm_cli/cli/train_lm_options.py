@@ -34,13 +34,14 @@ Valid = Annotated[
     ),
 ]
 Preset = Annotated[
-    Literal["ptb", "modern", "1b"],
+    Literal["ptb", "modern", "large", "1b"],
     typer.Option(
         help="Default settings. ptb: the paper's for the Penn Treebank. modern: a better model of the same size, "
         "for texts of about a million words (2×300; tied tables, variational dropout, a cosine schedule). "
+        "large: modern, with 2×650 and more dropout. "
         "1b: the paper's for the 1-billion-word benchmark, for texts seen once (1×512, dropout 0.1, Adam at 0.001, "
         "batch 1000, one epoch).",
-        metavar="ptb|modern|1b",
+        metavar="ptb|modern|large|1b",
         rich_help_panel=MODEL,
     ),
 ]

@@ -59,7 +59,7 @@ class Settings:
         most=LARGEST_CONSTANT, shown="-log V for nce, 0 for others, the paper's",
     )  # fmt: skip
     hidden: int = setting(
-        300, "Units of each LSTM layer.", least=1, most=100_000, note="the paper's", presets={"1b": 512}
+        300, "Units of each LSTM layer.", least=1, most=100_000, note="the paper's", presets={"large": 650, "1b": 512}
     )
     layers: int = setting(2, "LSTM layers.", least=1, most=64, note="the paper's", presets={"1b": 1})
     embedding: int = setting(
@@ -74,7 +74,7 @@ class Settings:
     )
     dropout: float = setting(
         0.5, "Dropout rate: after the embedding, between layers, before the output.", metavar="P", least=0, most=0.99,
-        note="the paper's", presets={"modern": 0.4, "1b": 0.1},
+        note="the paper's", presets={"modern": 0.4, "large": 0.5, "1b": 0.1},
     )  # fmt: skip
     dropout_kind: str = setting(
         "standard",
@@ -93,7 +93,7 @@ class Settings:
     )  # fmt: skip
     init_range: float = setting(
         0.1, "Initialize weights and word vectors uniformly in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
-        note="as in Chainer's PTB example", formerly=("init",),
+        note="as in Chainer's PTB example", presets={"large": 0.05}, formerly=("init",),
     )  # fmt: skip
     init_output: float = setting(
         0.0, "Initialize the output table uniformly in [-X, X].", metavar="X", least=0, most=LARGEST_CONSTANT,
@@ -101,7 +101,7 @@ class Settings:
     )  # fmt: skip
     epochs: int = setting(
         39, "Passes over the text.", panel=TRAINING, least=1, names=("--epochs", "--iter"), note="the paper's",
-        presets={"modern": 54, "1b": 1}, resumable=True,
+        presets={"modern": 54, "large": 42, "1b": 1}, resumable=True,
     )  # fmt: skip
     batch: int = setting(
         20, "Batch size: rows of a minibatch, each of which reads a segment of the text.", panel=TRAINING, least=1,
@@ -270,7 +270,12 @@ def _with_derived(values: dict[str, Any]) -> dict[str, Any]:
     return values | {"embedding": hidden, "lr": RATES[optimizer]}
 
 
+EXTENDED = {"large": "modern"}  # presets whose other values are those of another one
+
 PRESETS: dict[str, dict[str, Any]] = {
     "ptb": {},
-    **{name: _with_derived(preset(Settings, name)) for name in ("modern", "1b")},
+    **{
+        name: _with_derived(preset(Settings, EXTENDED.get(name, name)) | preset(Settings, name))
+        for name in ("modern", "large", "1b")
+    },
 }

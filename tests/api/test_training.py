@@ -127,7 +127,7 @@ def test_reports_of_vectors(corpus: Path) -> None:
         ({"noise_alpha": float("inf")}, "noise_alpha must be a finite number"),
         ({"loss": "hinge"}, "unknown loss 'hinge'; choose neglm, neglm-b, nce, neg or softmax"),
         ({"reset_at_eos": 1}, "reset_at_eos must be True or False, not '1'"),
-        ({"preset": "2b"}, "unknown preset '2b'; choose one of ptb, modern, 1b"),
+        ({"preset": "2b"}, "unknown preset '2b'; choose one of ptb, modern, large, 1b"),
         ({"min_count": 0}, "min_count must be at least 1"),
         ({"checkpoint": -1}, "checkpoint must be at least 0"),
         ({"output": "-"}, "output must be the name of a file, not '-'"),

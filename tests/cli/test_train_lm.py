@@ -78,6 +78,19 @@ def test_presets_are_the_papers(neglm: Neglm, corpus: Path) -> None:
     assert large["parameters"] == large["vocabulary"] * (512 + 512) + 4 * 512 * 1025
 
 
+def test_the_large_preset_is_the_modern_one_with_more_units(neglm: Neglm, corpus: Path) -> None:
+    small = ("--hidden", "8", "--epochs", "1", "--threads", "1")
+    settings = {}
+    for preset in ("modern", "large"):
+        neglm("train-lm", "corpus.txt", "--preset", preset, *small, "-o", preset)
+        settings[preset] = json.loads(neglm("info", "--json", preset).stdout)["metadata"]["arguments"]
+    modern, large = settings["modern"], settings["large"]
+    assert {name: large[name] for name in large if large[name] != modern[name]} == {"dropout": 0.5, "init_range": 0.05}
+    dry = json.loads(neglm("train-lm", "corpus.txt", "--preset", "large", "--dry-run", "--json").stdout)
+    assert dry["epochs"] == 42
+    assert dry["parameters"] == dry["vocabulary"] * 650 + 2 * 4 * 650 * 1301
+
+
 @pytest.mark.parametrize(("options", "tables"), [((), 1), (("--no-tie",), 2), (("--tie",), 1)])
 def test_options_count_more_than_a_preset(neglm: Neglm, corpus: Path, options: tuple[str, ...], tables: int) -> None:
     shape = ("--hidden", "9", "--epochs", "3")
