@@ -62,9 +62,12 @@ class Progress:
 
     def _draw(self) -> None:
         width = _columns()
-        bar = self._bar(BAR if width >= NARROW else SHORT_BAR)
-        details = ", ".join(filter(None, (self._what, self._detail, *self._amounts())))
-        console.draw_bar(_plain(bar + details)[: width - 1])  # the last column would wrap
+        line = self._bar(BAR if width >= NARROW else SHORT_BAR) + self._what
+        for detail in filter(None, (*self._detail.split(", "), *reversed(self._amounts()))):
+            if len(line) + len(f", {detail}") > width - 1:  # the last column would wrap
+                break
+            line += f", {detail}"
+        console.draw_bar(_plain(line)[: width - 1])
 
     def _bar(self, cells: int) -> str:
         """Return percentage, time left and bar; nothing if the total is unknown."""
