@@ -34,11 +34,11 @@ RECIPES: dict[str, Callable[[list[Path]], Made]] = {
 
 
 def shipped(recipe: str) -> list[Path]:
-    """Return the directories of a recipe's stored results: one per seed, if there are several."""
+    """Return the directories of a recipe's stored results: one per seed or setting, if there are several."""
     if recipe in ("readme", "results"):
         return [EXAMPLES]
     results = EXAMPLES / recipe / "results"
-    return sorted(results.iterdir()) if recipe == "ptb" else [results]
+    return sorted(results.iterdir()) if recipe in ("ptb", "one-pass") else [results]
 
 
 def with_table(page: str, name: str, text: str) -> str:

@@ -81,13 +81,19 @@ def test_the_best_learning_rate_of_each_loss(tmp_path: Path) -> None:
         "nce-0.01-1": 90.5,
         "neglm-b-0.01-1": 80,
     }.items():
-        (tmp_path / f"{name}.log").write_text(record("epoch", 1000, loss=5.0, valid_perplexity=perplexity))
+        lines = record("epoch", 1000, loss=5.0, valid_perplexity=perplexity, seconds=70) + record("end", 1000)
+        (tmp_path / f"{name}.log").write_text(lines)
     (tmp_path / "neglm-0.01-1.log").write_text(record("progress", 500, loss=5.0))
+    for name in ("nce-0.002-1", "nce-0.01-1", "neglm-b-0.01-1"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"perplexity": 95.0}))
     printed = report(tmp_path, "one-pass", ".")
-    assert "| learning rate | 0.002 | 0.01 |" in printed
-    assert "| NCE | 91.00 (90.00–92.00) | **90.50** |" in printed
-    assert "| NEGLM-B | not run yet | **80.00** |" in printed
-    assert "| NEGLM | not run yet | not run yet |" in printed
+    assert "| schedule | loss | 0.002 | 0.01 |" in printed
+    name = tmp_path.name
+    assert f"| {name} | NCE | **91.00 (90.00–92.00)** | 90.50 |" in printed  # chosen with the first seed
+    assert f"| {name} | NEGLM-B | not run yet | **80.00** |" in printed
+    assert f"| {name} | NEGLM | not run yet | not run yet |" in printed
+    assert f"| {name} | NCE | 0.002 | 1 | **95.00** | 70 |" in printed
+    assert f"| {name} | NEGLM | 0" not in printed
 
 
 def test_logs_are_thinned_evenly_without_machine_data(tmp_path: Path) -> None:
