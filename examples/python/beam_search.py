@@ -30,6 +30,8 @@ def beam_search(model: LanguageModel, prompt: list[str]) -> list[list[str]]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     model = neglm_cli.load(sys.argv[1])
     assert isinstance(model, LanguageModel)
     lines = [" ".join(words) for words in beam_search(model, sys.argv[2].split())]

@@ -2,8 +2,10 @@
 
 import copy
 import math
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,35 @@ def test_states_are_values(loaded: neglm_cli.LanguageModel) -> None:
         first._state.h[:] = 0
     for copied in (copy.copy(first), *copy.deepcopy([first])):
         assert copied.top(3) == before
+    assert children[0] == children[2] != children[1]
+    assert len(set(children)) == 2
+    assert first != "w1"
+    with pytest.raises(TypeError, match="keep their words"):
+        pickle.dumps(first)
+
+
+def test_threads_take_turns(loaded: neglm_cli.LanguageModel) -> None:
+    words = [f"w{i % 40}" for i in range(400)]
+    start = loaded.start()
+
+    def score(word: str) -> float:
+        return start.advance(word).advance("w2").score("w1")
+
+    alone = [score(word) for word in words]
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(score, words)) == alone
+    finally:
+        sys.setswitchinterval(switching)
+
+
+def test_states_of_another_model_are_refused(loaded: neglm_cli.LanguageModel) -> None:
+    other = load()
+    with pytest.raises(ValueError, match="another model"):
+        loaded.advance([loaded.start(), other.start()], ["w1", "w2"])
+    assert loaded.start() != other.start()
 
 
 def test_batches_advance_as_one_by_one(loaded: neglm_cli.LanguageModel) -> None:
@@ -75,6 +106,10 @@ def test_batches_advance_as_one_by_one(loaded: neglm_cli.LanguageModel) -> None:
     for wrong in ("", "two words", " w1"):
         with pytest.raises(ValueError, match="not a single word"):
             loaded.start().advance(wrong)
+    with pytest.raises(TypeError, match="3 is not a word"):
+        loaded.start().advance(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not the string 'w1'"):
+        loaded.advance(states[:2], "w1")
 
 
 @pytest.mark.usefixtures("model")

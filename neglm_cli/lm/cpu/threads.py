@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +44,15 @@ class Team:
     def __init__(self, workers: list[Worker]) -> None:
         self.workers = workers
         self._pool = [ThreadPoolExecutor(1) for _ in workers]
+        self._submitting = Lock()  # threads meet at barriers: all take the tasks of several callers in the same order
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> list[Future[Any]]:
         """Call function(*arguments, worker) on all threads."""
-        return [
-            thread.submit(function, *arguments, worker) for thread, worker in zip(self._pool, self.workers, strict=True)
-        ]
+        with self._submitting:
+            return [
+                thread.submit(function, *arguments, worker)
+                for thread, worker in zip(self._pool, self.workers, strict=True)
+            ]
 
     def results(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return the results of function(*arguments, worker) on all threads."""
