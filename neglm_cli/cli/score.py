@@ -161,10 +161,13 @@ def score(
     p), entropy (of the next word, before this one), entred (entropy reduction: the entropy before the word minus that
     after it, at least 0), freq (count in the training text) and oov. Columns are those of neural-complexity, and two
     more, but there entred is one row further down: the reduction by the word before. Surprisal and entropy are in
-    bits, words are printed as they are in the text, and lines are independent unless --carry is given. Ends of line
-    have no row. Entropy takes the logits of all words: expect some 40 % of the
-    speed without it. A region has the sums of its words' surp, entred, wlen and oov, the entropy before its first
-    word, and the freq of its rarest.
+    bits, words are printed as they are in the text, and lines are independent unless --carry is given. Sentences are
+    numbered across files; ends of line have no row. Words with quotation marks are quoted in both tables, tsv and csv,
+    as readers of such files expect. Entropy takes the logits of all words: expect some 40 % of the speed without it.
+
+    With --regions the columns are text, sentid, region (from 0 on, counting empty ones, which have no row), tokens,
+    wlen, surp, entropy, entred, freq and oov: sums of the words' wlen, surp, entred and oov, the entropy before the
+    first word, and the freq of the rarest.
 
     With --adapt and --cache, lines are scored in order, one after the other, and the model and the cache go on from
     line to line; without --carry, only the state of the network starts anew at each line. Each file starts from the
@@ -184,6 +187,8 @@ def score(
         raise typer.BadParameter("--tokenize is not for n-best lists, which have tokens.")
     if surprisal and (nbest or unnormalized or base != "10"):
         raise typer.BadParameter("--surprisal is exact and in bits: --nbest, --unnormalized and --base are not for it.")
+    if surprisal and per_word:
+        raise typer.BadParameter("--per-word is not for --surprisal, which has a row for each word.")
     if regions and not surprisal:
         raise typer.BadParameter("--regions is for --surprisal.")
     if not nbest and (best or weight != 1.0):

@@ -22,7 +22,7 @@ DIGITS = 6
 class Word(NamedTuple):
     """A word of a sentence; the names are the columns, those of neural-complexity first."""
 
-    word: str
+    word: str  # bytes that are not UTF-8 are escaped as surrogates
     sentid: int
     sentpos: int
     wlen: int
@@ -103,7 +103,7 @@ class SurprisalTable:
     ) -> Iterator[Word]:
         """Yield the words of a line, without its end, whose entropy the last word's reduction needs."""
         for i, token in enumerate(token for part in parts for token in part.split()):
-            word = as_text(token)
+            word = token.decode(errors="surrogateescape")
             reduction = max(entropy[i] - entropy[i + 1], 0.0)
             freq = 0 if oov[i] else int(self._counts[ids[i]])
             yield Word(word, self._sentences, i, len(word), surprisal[i], entropy[i], reduction, freq, int(oov[i]))
@@ -111,7 +111,7 @@ class SurprisalTable:
     def _write(self, rows: "list[Word] | list[Region]") -> None:
         for row in rows:
             if self._table == "json":
-                console.json_line({name: _rounded(value) for name, value in row._asdict().items()})
+                console.json_line({name: _in_json(value) for name, value in row._asdict().items()})
             else:
                 standard_output().write(_row([_shown(value) for value in row], self._table))
 
@@ -126,7 +126,9 @@ def _regions(parts: list[bytes], words: list[Word]) -> Iterator[Region]:
         first = last
 
 
-def _rounded(value: Any) -> Any:
+def _in_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return as_text(value.encode(errors="surrogateescape"))
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
@@ -135,8 +137,7 @@ def _shown(value: Any) -> str:
 
 
 def _row(values: Any, table: Table) -> bytes:
-    if table == "tsv":
-        return ("\t".join(values) + "\n").encode()
+    """Format a row. Quotation marks are quoted in both tables: readers of TSV take them for the start of a string."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(values)
-    return line.getvalue().encode()
+    csv.writer(line, delimiter="\t" if table == "tsv" else ",", lineterminator="\n").writerow(values)
+    return line.getvalue().encode(errors="surrogateescape")

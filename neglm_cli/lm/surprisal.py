@@ -85,5 +85,6 @@ def surprisal_and_entropy(logits: np.ndarray, words: np.ndarray) -> tuple[np.nda
     s = logits - logits.max(axis=1, keepdims=True)
     target = s[np.arange(len(words)), words].astype(np.float64)
     e = np.exp(s)
-    z = e.sum(axis=1).astype(np.float64)  # pairwise: float32 suffices
-    return np.log(z) - target, np.log(z) - np.einsum("bv,bv->b", e, s) / z
+    z = e.sum(axis=1, dtype=np.float64)
+    s *= e
+    return np.log(z) - target, np.log(z) - s.sum(axis=1, dtype=np.float64) / z

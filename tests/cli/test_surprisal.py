@@ -42,14 +42,25 @@ def test_columns(neglm: Neglm, model: LanguageModel) -> None:  # noqa: F811
 
 @pytest.mark.usefixtures("model")
 def test_tables_agree(neglm: Neglm) -> None:
-    text = b'w1 "w2" w3,w4\n'
-    header, *table = rows(neglm("score", "--surprisal", "tsv", stdin=text).stdout)
-    in_csv = list(csv.reader(io.StringIO(neglm("score", "--surprisal", "csv", stdin=text).stdout.decode())))
-    assert in_csv == [header, *table]
+    text = b'w1 " "w2" w3,w4\n'
+    tsv, in_csv = (neglm("score", "--surprisal", form, stdin=text).stdout.decode() for form in ("tsv", "csv"))
+    header, *table = list(csv.reader(io.StringIO(tsv), delimiter="\t"))
+    assert list(csv.reader(io.StringIO(in_csv))) == [header, *table]
+    assert [row[0] for row in table] == text.decode().split()
     for options in (["--surprisal", "json"], ["--surprisal", "tsv", "--json"]):
         objects = [json.loads(line) for line in neglm("score", *options, stdin=text).stdout.splitlines()]
-        assert [list(each) for each in objects] == [header] * 3
+        assert [list(each) for each in objects] == [header] * 4
         assert [each["surp"] for each in objects] == pytest.approx([float(row[4]) for row in table])
+
+
+@pytest.mark.usefixtures("model")
+def test_bytes_that_are_not_utf8(neglm: Neglm) -> None:
+    text = b"w1 \xff\xfea\n"
+    for form in ("tsv", "csv"):
+        table = neglm("score", "--surprisal", form, stdin=text).stdout.splitlines()
+        assert table[2].replace(b",", b"\t").split(b"\t")[:4] == [b"\xff\xfea", b"0", b"1", b"3"]
+    last = json.loads(neglm("score", "--surprisal", "json", stdin=text).stdout.splitlines()[1])
+    assert (last["word"], last["wlen"]) == ("\\xff\\xfea", 3)
 
 
 @pytest.mark.usefixtures("model")
@@ -93,6 +104,7 @@ def test_options_that_do_not_fit(neglm: Neglm) -> None:
     for options, word in (
         (["--surprisal", "tsv", "--unnormalized"], "--unnormalized"),
         (["--surprisal", "tsv", "--nbest", "tab"], "--nbest"),
+        (["--surprisal", "tsv", "--per-word"], "--per-word is not for --surprisal"),
         (["--regions"], "--regions is for --surprisal"),
         (["--nbest", "tab", "--tokenize"], "--tokenize is not for n-best lists"),
     ):

@@ -62,3 +62,11 @@ def check(tokens: np.ndarray, surprisal: np.ndarray, entropy: np.ndarray) -> Non
 def test_large_logits() -> None:
     surprisal, entropy = surprisal_and_entropy(np.array([[1e4, 1e4, -1e4]], np.float32), np.array([1]))
     np.testing.assert_allclose((surprisal[0], entropy[0]), np.log([2, 2]))
+
+
+def test_entropy_of_a_large_vocabulary() -> None:
+    logits = 3 * np.random.default_rng(1).standard_normal((2, 400_000), np.float32)
+    _, entropy = surprisal_and_entropy(logits, np.array([1, 2]))
+    s = logits.astype(np.float64)
+    log_p = s - np.log(np.exp(s).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(entropy, -(np.exp(log_p) * log_p).sum(axis=1), atol=1e-5)
