@@ -120,7 +120,7 @@ def score(
         Literal["tab", "kaldi", "moses"] | None,
         typer.Option(
             help="Rescore n-best lists. tab: id TAB text, or id TAB score TAB text; kaldi: id-number text, or "
-            "id-number score text, with a decimal point in the score; moses: id "
+            "id-number score text, where a score is a number with a sign, a decimal point or an exponent; moses: id "
             "||| text ||| features ||| score. Each list is printed in the same format, best first.",
             show_default=False,
             metavar="tab|kaldi|moses",
@@ -301,14 +301,16 @@ def _rerank(
 
     for hypotheses in lists:
         scores = scale * scorer.score_list([opened.line(hypothesis.text).ids for hypothesis in hypotheses])
-        totals = [hypothesis.score + weight * score for hypothesis, score in zip(hypotheses, scores, strict=True)]
+        totals = [
+            (hypothesis.score or 0.0) + weight * score for hypothesis, score in zip(hypotheses, scores, strict=True)
+        ]
         order = sorted(range(len(totals)), key=lambda i: -totals[i])
         for i in order[:1] if best else order:
             hypothesis = hypotheses[i]
             if json:
-                found = {"list": as_text(hypothesis.id), "text": as_text(hypothesis.text)}
+                found = {"list": as_text(hypothesis.id), "line": hypothesis.line, "text": as_text(hypothesis.text)}
                 numbers = {_field(scale): round(scores[i], DIGITS), "total_score": round(totals[i], DIGITS)}
-                console.json_line(found | numbers)
+                console.json_line(found | {"list_score": hypothesis.score} | numbers)
             else:
                 _write(write(hypothesis, totals[i], form))
         sys.stdout.flush()

@@ -1,28 +1,30 @@
 """N-best lists: alternative texts with the same id, optionally with scores, in the formats of three kinds of tools.
 
 tab     id TAB text, or id TAB score TAB text
-kaldi   id-number text, or id-number score text: a score has a decimal point
+kaldi   id-number text, or id-number score text: all hypotheses of a list have scores, or none has
 moses   id ||| text ||| features ||| score
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from neglm_cli.errors import NeglmError
 
 MOSES = b" ||| "
-KALDI_SCORE = re.compile(rb"[+-]?\d*\.\d+([eE][+-]?\d+)?")  # unlike a number in a text, `in 1999`
+KALDI_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+DIGITS = re.compile(rb"\d+")  # a score only if others of its list are: it may be a number in a text, `1999 was`
 
 
 @dataclass(frozen=True)
 class Hypothesis:
     id: bytes
     text: bytes
-    score: float  # 0 if the list has none
-    fields: tuple[bytes, ...]  # of the line, unchanged
+    score: float | None  # None if the list has none
+    fields: tuple[bytes, ...]  # of the line, unchanged; of kaldi, those before the text
+    line: int = 0  # its number, from 1 on
 
 
 def _number(field: bytes) -> float | None:
@@ -35,27 +37,39 @@ def _number(field: bytes) -> float | None:
 def _read_tab(line: bytes) -> Hypothesis | None:
     fields = line.split(b"\t")
     if len(fields) == 2:
-        return Hypothesis(fields[0], fields[1], 0.0, tuple(fields))
+        return Hypothesis(fields[0], fields[1], None, tuple(fields))
     if len(fields) == 3 and (score := _number(fields[1])) is not None:
         return Hypothesis(fields[0], fields[2], score, tuple(fields))
     return None
 
 
 def _read_kaldi(line: bytes) -> Hypothesis | None:
-    key, _, text = line.strip().partition(b" ")
+    key, *after = line.split(maxsplit=1)[:2] or [b""]
     match = re.fullmatch(rb"(.+)-\d+", key)
-    if not match:
-        return None
-    first, _, rest = text.partition(b" ")
-    if KALDI_SCORE.fullmatch(first):
-        return Hypothesis(match[1], rest, float(first), (key, first, rest))
-    return Hypothesis(match[1], text, 0.0, (key, text))
+    return Hypothesis(match[1], b"".join(after).rstrip(), None, (key,)) if match else None
+
+
+def _with_scores(hypotheses: list[Hypothesis], name: str) -> list[Hypothesis]:
+    """Separate scores from texts, if the list has scores."""
+    firsts = [hypothesis.text.partition(b" ")[0] for hypothesis in hypotheses]
+    numbers = [KALDI_NUMBER.fullmatch(first) is not None for first in firsts]
+    if all(DIGITS.fullmatch(first) for first, number in zip(firsts, numbers, strict=True) if number):
+        return hypotheses
+    if not all(numbers):
+        line = hypotheses[numbers.index(False)].line
+        raise NeglmError(f"line {line:,} of {name} has no score, but others of its list have: all need one, or none")
+    return [_with_score(hypothesis) for hypothesis in hypotheses]
+
+
+def _with_score(hypothesis: Hypothesis) -> Hypothesis:
+    first, _, text = hypothesis.text.partition(b" ")
+    return replace(hypothesis, text=text.lstrip(), score=float(first), fields=(*hypothesis.fields, first))
 
 
 def _read_moses(line: bytes) -> Hypothesis | None:
     fields = line.split(MOSES)
-    score = _number(fields[-1]) if len(fields) > 2 else 0.0
-    if len(fields) < 2 or score is None:
+    score = _number(fields[-1]) if len(fields) > 2 else None
+    if len(fields) < 2 or (len(fields) > 2 and score is None):
         return None
     return Hypothesis(fields[0], fields[1], score, tuple(fields))
 
@@ -65,7 +79,7 @@ def _write_tab(hypothesis: Hypothesis, total: float) -> bytes:
 
 
 def _write_kaldi(hypothesis: Hypothesis, total: float) -> bytes:
-    return b" ".join(hypothesis.fields)
+    return b" ".join([*hypothesis.fields, hypothesis.text])
 
 
 def _write_moses(hypothesis: Hypothesis, total: float) -> bytes:
@@ -90,11 +104,16 @@ def read_lists(lines: Iterable[bytes], form: str, name: str) -> Iterator[list[Hy
             hypothesis = read(line)
             if hypothesis is None:
                 raise NeglmError(f"line {number:,} of {name} is no n-best line: it should be {shape}")
-            if not math.isfinite(hypothesis.score):
-                raise NeglmError(f"line {number:,} of {name} has the score {hypothesis.score}: it must be finite")
-            yield hypothesis
+            yield replace(hypothesis, line=number)
 
-    return (list(group) for _, group in groupby(hypotheses(), lambda hypothesis: hypothesis.id))
+    for _, group in groupby(hypotheses(), lambda hypothesis: hypothesis.id):
+        found = _with_scores(list(group), name) if form == "kaldi" else list(group)
+        for hypothesis in found:
+            if hypothesis.score is not None and not math.isfinite(hypothesis.score):
+                raise NeglmError(
+                    f"line {hypothesis.line:,} of {name} has the score {hypothesis.score}: it must be finite"
+                )
+        yield found
 
 
 def write(hypothesis: Hypothesis, total: float, form: str) -> bytes:

@@ -117,6 +117,12 @@ def test_the_other_forms(neglm: Neglm, model: LanguageModel) -> None:
     )
     first = json.loads(neglm("score", "--nbest", "kaldi", "--json", stdin=scored).stdout.splitlines()[0])
     assert first["total_score"] == pytest.approx(125 + first["log10_probability"], abs=1e-5)
+    assert (first["list"], first["line"], first["list_score"]) == ("a", 2, 125)
+    for mixed in (b"a-1 -35 w1\na-2 -34.5 w1\n", b"a-1 35. w1\na-2   36 w1\n", b"a-1 1e-3 w1\na-2 .5 w1\n"):
+        found = [
+            json.loads(line) for line in neglm("score", "--nbest", "kaldi", "--json", stdin=mixed).stdout.splitlines()
+        ]
+        assert [(each["line"], each["text"]) for each in found] == [(2, "w1"), (1, "w1")]
     moses = neglm("score", "--nbest", "moses", stdin=b"0 ||| w1 w2 ||| LM= 1 ||| -3\n").stdout
     (alone,) = rows(neglm("score", stdin=b"w1 w2\n").stdout)
     *fields, total = moses.decode().strip().split(" ||| ")
@@ -127,6 +133,8 @@ def test_the_other_forms(neglm: Neglm, model: LanguageModel) -> None:
 def test_bad_lists_and_models(neglm: Neglm, model: LanguageModel) -> None:
     message = sentence(neglm("score", "--nbest", "tab", stdin=b"one\tw1\nno tab\n", code=1).stderr)
     assert "line 2 of standard input is no n-best line" in message
+    message = sentence(neglm("score", "--nbest", "kaldi", stdin=b"a-1 -3 w1\na-2 w1\n", code=1).stderr)
+    assert "line 2 of standard input has no score, but others of its list have" in message
     for form, line in (("tab", b"one\t%b\tw1\n"), ("moses", b"0 ||| w1 ||| LM= 1 ||| %b\n")):
         for given, score in ((b"nan", "nan"), (b"-1e400", "-inf"), (b"infinity", "inf")):
             result = neglm("score", "--nbest", form, stdin=line % b"1" + line % given, code=1)
