@@ -107,7 +107,9 @@ def read_lists(lines: Iterable[bytes], form: str, name: str) -> Iterator[list[Hy
             yield replace(hypothesis, line=number)
 
     for _, group in groupby(hypotheses(), lambda hypothesis: hypothesis.id):
-        found = _with_scores(list(group), name) if form == "kaldi" else list(group)
+        found = list(group)
+        if form == "kaldi":
+            found = _with_scores(found, name)
         for hypothesis in found:
             if hypothesis.score is not None and not math.isfinite(hypothesis.score):
                 raise NeglmError(

@@ -4,9 +4,10 @@ Added values are inserted at the end of a JSON object, which keeps the bytes of 
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from neglm_cli.errors import NeglmError
 from neglm_cli.text.source import Source
@@ -53,12 +54,11 @@ class Format:
         """Return a record with values added; values of the same names are replaced."""
         if self.field is None:
             return b"\t".join([*(_number(value).encode() for value in values.values()), line])
-        found = self._object(line)
-        if found.keys() & values.keys():
-            rounded = {name: type(value)(_number(value)) for name, value in values.items()}
-            return json.dumps({**found, **rounded}, ensure_ascii=False).encode(errors="replace")
-        added = ", ".join(f"{json.dumps(name)}: {_number(value)}" for name, value in values.items())
-        return line.rstrip()[:-1].rstrip() + f", {added}}}".encode()
+        present = self._object(line).keys() & values.keys()
+        if present:
+            line = _replace_values(line.decode(), values).encode()
+        added = "".join(f", {json.dumps(name)}: {_number(values[name])}" for name in values if name not in present)
+        return line.rstrip()[:-1].rstrip() + f"{added}}}".encode() if added else line
 
     @staticmethod
     def _object(line: bytes) -> dict[str, Any]:
@@ -78,6 +78,34 @@ def json_reason(error: ValueError | RecursionError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start + 1:,} of the line is not UTF-8"
     return "a number is too long" if isinstance(error, ValueError) else "it is nested too deeply"
+
+
+def _replace_values(text: str, values: Mapping[str, Value]) -> str:
+    """Replace values of a JSON object by name, and keep all other characters."""
+    parts, first = [], 0
+    for name, start, end in _members(text):
+        if name in values:
+            parts += [text[first:start], _number(values[name])]
+            first = end
+    return "".join([*parts, text[first:]])
+
+
+def _members(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the names of a valid JSON object, with the start and end of their values."""
+    decode, blank = json.JSONDecoder().raw_decode, re.compile(r"[ \t\n\r]*")
+
+    def skip(at: int, mark: str = "") -> int:
+        """Return the position after white space, a mark if it is there, and white space."""
+        at = cast(re.Match[str], blank.match(text, at)).end()
+        return skip(at + 1) if mark and text[at] == mark else at
+
+    at = skip(text.index("{"), "{")
+    while text[at] != "}":
+        name, at = decode(text, at)
+        start = skip(at, ":")
+        _, end = decode(text, start)
+        yield name, start, end
+        at = skip(end, ",")
 
 
 def _number(value: Value) -> str:

@@ -29,6 +29,19 @@ def test_values_are_added_to_json(others: dict[str, Any], text: str) -> None:
     assert JSONL.text(line) == text.encode()
 
 
+NAMES = st.text() | st.sampled_from(sorted(VALUES))
+
+
+@given(st.lists(st.tuples(NAMES, SCALARS | st.dictionaries(NAMES, SCALARS)), unique_by=lambda member: member[0]))
+def test_other_values_keep_their_bytes(members: list[tuple[str, Any]]) -> None:
+    written = {json.dumps(name): json.dumps(value) for name, value in members} | {'"perplexity"': "[1, 2]"}
+    changed = written | {f'"{name}"': str(value) for name, value in VALUES.items()}
+    line, expected = (" , ".join(f"{name} :{value}" for name, value in each.items()) for each in (written, changed))
+    if '"tokens"' not in written:
+        expected = expected.removesuffix(' , "tokens" :3') + ', "tokens": 3'
+    assert JSONL.with_values(f"{{{line}}}".encode(), VALUES) == f"{{{expected}}}".encode()
+
+
 @pytest.mark.parametrize("line", [b'{"text": "a" } \r', b' {"text":"a"\t}', b'{"text": "a", "n": 1.0e0}'])
 def test_white_space_around_objects(line: bytes) -> None:
     assert json.loads(JSONL.with_values(line, VALUES)) == json.loads(line) | VALUES
@@ -38,6 +51,8 @@ def test_values_of_the_same_name_are_replaced() -> None:
     found = JSONL.with_values('{"text": "é", "perplexity": 1}'.encode(), VALUES)
     assert json.loads(found) == {"text": "é", "perplexity": 12.5, "tokens": 3}
     assert found.count(b"perplexity") == 1
+    line = rb' { "n" : 1.1230, "perplexity" : [1, {"tokens": 1}] ,"tokens":null, "x": "\ud83d", "y": 1e400 } '
+    assert JSONL.with_values(line, VALUES) == line.replace(rb'[1, {"tokens": 1}]', b"12.5").replace(b"null", b"3")
     assert b'"perplexity": 0.333333,' in JSONL.with_values(b'{"perplexity": 1}', {"perplexity": 1 / 3, "tokens": 3})
 
 
