@@ -121,9 +121,9 @@ def filter_(
     """Score records with a language model, and keep those in a range of perplexities.
 
     Records are lines, or with --field objects of JSONL. They are written in order, as they are, with values added: the
-    fields perplexity, tokens, oov_share and, with --contrast, contrast at the end of an object; the same columns,
-    tab-separated, before a line. The perplexity includes ends of line, the number of tokens does not. Each line of a
-    text is scored by itself, as in `neglm score`.
+    fields perplexity, tokens, oov_share and, with --contrast, contrast at the end of an object, or in place of fields
+    of these names; the same columns, tab-separated, before a line. The perplexity includes ends of line, the number of
+    tokens does not. Each line of a text is scored by itself, as in `neglm score`.
 
     Texts are read twice: to score them, and to write those that are kept. Standard input is copied to the directory
     TMPDIR. OUTPUT appears complete or not at all. Scores are kept in OUTPUT.partial until then: a run that was stopped
@@ -136,6 +136,8 @@ def filter_(
     refuse_repeated_stdin([path, contrast, *texts])
     refuse_overwriting([output], [path, contrast, *texts])
     check_writable(output)
+    if skip_bad and field is None:
+        raise typer.BadParameter("--skip-bad is for JSONL, with --field: every line of a text is a record.")
     if resume and not is_regular_output(output):
         raise typer.BadParameter("--resume is for runs with an --output file.")
     one_blas_thread()
@@ -147,7 +149,6 @@ def filter_(
         raise typer.BadParameter(f"--keep {keep} is not a range such as 100..500, ..300, 20%..80% or 50%..")
     request = FilterRequest(Format(field), kept, output, bare, tokenize, unnormalized, skip_bad, resume)
     run_on_listed_gpus(device)
-    console.announce_standard_input(texts)
     console.announce_compiling()
     summary = _run(request, path, contrast, texts, device, threads)
     console.summary(summary, _as_text(summary), output, json)
@@ -161,12 +162,13 @@ def _run(
     from neglm_cli.store.locking import exclusive
 
     with ExitStack() as stack:
-        corpus = InputFiles(texts, stack).open()
         opened = open_model(path, device, threads, BATCH_WORDS)
         stack.callback(opened.device.close)
         other = None if contrast is None else open_model(contrast, device, threads, BATCH_WORDS)
         if other is not None:
             stack.callback(other.device.close)
+        console.announce_standard_input(texts)
+        corpus = InputFiles(texts, stack).open()
         if not console.rank:
             stack.enter_context(exclusive(request.output))
         return FilterRun(request, corpus, opened, other).run() | {"model": path}

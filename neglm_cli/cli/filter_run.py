@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neglm_cli.cli.console import console
-from neglm_cli.cli.options import line_preparation
+from neglm_cli.cli.options import line_preparation, thread_count
 from neglm_cli.cli.progress import Progress, amount
 from neglm_cli.cli.reading import Opened
-from neglm_cli.errors import NeglmError, shown
+from neglm_cli.errors import NeglmError, count_of, shown
 from neglm_cli.runs.corpora import SAME_FILES, check_texts
 from neglm_cli.scale.agreement import check_same, on_rank0
 from neglm_cli.scale.launch import ranks
@@ -49,10 +49,10 @@ class FilterRun:
         self._other = other is not None
         self._job = ranks()
         check_texts(corpus)
-        key = self._key(opened, other)
-        check_same(self._job, "models", [key["model"], key["other"]], SAME_FILES)
+        self._models = [None if each is None else each.model.checksum for each in (opened, other)]
+        check_same(self._job, "models", self._models, SAME_FILES)
         self._scorer = self._record_scorer(opened, other)
-        self._partial = self._open_partial(key)
+        self._partial = self._open_partial()
         self._seconds = 0.0
         self._scored_tokens = 0
 
@@ -63,8 +63,10 @@ class FilterRun:
             scores = self._gathered()
             chosen = self._chosen(scores)
             on_rank0(self._job, lambda: self._write(scores, chosen))
-        except BaseException:
+        except BaseException as error:
             self._partial.close()
+            if isinstance(error, NeglmError) and self._partial.path and (kept := self._partial.records):
+                console.note(f"{shown(self._partial.path)} keeps {count_of(kept, 'score')} for --resume")
             raise
         self._partial.remove()
         return self._summary(scores, int(chosen.sum()))
@@ -72,6 +74,8 @@ class FilterRun:
     # --- the first pass -------------------------------------------------------------------------------
 
     def _score(self) -> None:
+        from neglm_cli.lm.filtering import BAD
+
         with Progress("scoring", self._corpus.size) as progress:
 
             def advance(count: int) -> None:
@@ -81,7 +85,9 @@ class FilterRun:
             for number, (source, batch) in enumerate(self._batches(advance)):
                 if number % self._job.size == self._job.rank:
                     scores = self._partial.take(len(batch))
-                    self._partial.append(self._scored(source, batch) if scores is None else scores)
+                    if scores is None or (BAD in scores["tokens"] and not self._request.skip_bad):
+                        scores = self._scored(source, batch)
+                    self._partial.append(scores)
             self._seconds = progress.seconds
 
     def _batches(self, advance: "Advance") -> "Iterator[tuple[Source, list[Record]]]":
@@ -164,14 +170,13 @@ class FilterRun:
         scorer = LineScorer(opened.scorer, opened.model.end_of_line, not self._request.unnormalized)
         return Judge(LineEncoder(opened.model.words), scorer)
 
-    def _key(self, opened: Opened, other: Opened | None) -> dict[str, Any]:
+    def _key(self) -> dict[str, Any]:
         """Identify the scores: runs with the same key have the same ones."""
-        from neglm_cli.text.provenance import sample
+        from neglm_cli.text.provenance import fingerprint
 
         return {
-            "model": opened.model.checksum,
-            "other": None if other is None else other.model.checksum,
-            "files": [[source.size, sample(source)] for source in self._corpus.sources],
+            "models": self._models,
+            "files": [fingerprint(source, thread_count(None)) for source in self._corpus.sources],
             "field": self._request.form.field,
             "tokenize": self._request.tokenize,
             "unnormalized": self._request.unnormalized,
@@ -179,16 +184,16 @@ class FilterRun:
             "ranks": self._job.size,
         }
 
-    def _open_partial(self, key: dict[str, Any]) -> "PartialScores":
+    def _open_partial(self) -> "PartialScores":
         from neglm_cli.lm.filter_scores import PartialScores
 
         output = self._request.output
         if not is_regular_output(output):
-            return PartialScores(None, key, resume=False)
+            return PartialScores(None, {}, resume=False)
         path = f"{output}.partial" + (f".{self._job.rank}" if self._job.size > 1 else "")
         if os.path.exists(path) and not self._request.resume:
             console.note(f"{shown(path)}, of a run that was stopped, is replaced; --resume would continue it")
-        partial = PartialScores(path, key, self._request.resume)
+        partial = PartialScores(path, self._key(), self._request.resume)
         if partial.resumed:
             console.note(f"{partial.resumed:,} records have been scored before")
         return partial

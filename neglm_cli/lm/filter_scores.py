@@ -22,7 +22,7 @@ class PartialScores:
 
     def __init__(self, path: str | None, key: Mapping[str, Any], resume: bool) -> None:
         """key: identifies the run; resume: read the scores of a run with the same key."""
-        self._path = path
+        self.path = path
         self._header = json.dumps(key, sort_keys=True).encode() + b"\n"
         self._earlier = self._read() if resume else np.zeros(0, SCORE)
         self._parts: list[np.ndarray] = []
@@ -30,30 +30,30 @@ class PartialScores:
         self.resumed = len(self._earlier)  # records
 
     def _read(self) -> np.ndarray:
-        assert self._path is not None
+        assert self.path is not None
         try:
-            with open(self._path, "rb") as file:
+            with open(self.path, "rb") as file:
                 if file.readline() != self._header:
                     raise NeglmError(
-                        f"{shown(self._path)} is not of this run: resume with the same files, models and options, or "
+                        f"{shown(self.path)} is not of this run: resume with the same files, models and options, or "
                         "start anew without --resume"
                     )
                 data = file.read()
         except FileNotFoundError:
-            raise NeglmError(f"there is nothing to resume: {shown(self._path)} does not exist") from None
+            raise NeglmError(f"there is nothing to resume: {shown(self.path)} does not exist") from None
         except OSError as error:
-            raise NeglmError(f"cannot read {shown(self._path)}: {error.strerror or error}") from error
+            raise NeglmError(f"cannot read {shown(self.path)}: {error.strerror or error}") from error
         return np.frombuffer(data[: len(data) // SCORE.itemsize * SCORE.itemsize], SCORE)
 
     def _create(self) -> io.FileIO:
-        assert self._path is not None
+        assert self.path is not None
         try:
-            file = open(self._path, "r+b" if len(self._earlier) else "wb", buffering=0)  # noqa: SIM115
+            file = open(self.path, "r+b" if len(self._earlier) else "wb", buffering=0)  # noqa: SIM115
             file.seek(0)
             file.write(self._header)  # the scores that follow are overwritten by the same ones, and kept until then
             return file
         except OSError as error:
-            raise write_error(self._path, error) from error
+            raise write_error(self.path, error) from error
 
     def take(self, records: int) -> np.ndarray | None:
         """Return the scores of the next batch, if an earlier run has completed it."""
@@ -66,11 +66,16 @@ class PartialScores:
     def append(self, scores: np.ndarray) -> None:
         """Add the scores of the next batch."""
         self._parts.append(scores)
-        if self._file is not None and self._path is not None:
+        if self._file is not None and self.path is not None:
             try:
                 self._file.write(scores.tobytes())
             except OSError as error:
-                raise write_error(self._path, error) from error
+                raise write_error(self.path, error) from error
+
+    @property
+    def records(self) -> int:
+        """The number of records whose scores are kept."""
+        return sum(map(len, self._parts))
 
     def batches(self) -> list[np.ndarray]:
         return self._parts
@@ -84,6 +89,6 @@ class PartialScores:
     def remove(self) -> None:
         """Remove the file of a finished run."""
         self.close()
-        if self._path is not None:
+        if self.path is not None:
             with suppress(OSError):  # the output is complete
-                os.unlink(self._path)
+                os.unlink(self.path)

@@ -116,11 +116,31 @@ def test_bad_lines(neglm: Neglm) -> None:
         result = neglm("filter", "docs", "--field", "text", "-o", "out", code=1)
         assert f"line 2 of docs, at byte {len(good)}, {reason}" in sentence(result.stderr.splitlines()[-1] + b"\n")
         assert not Path("out").exists()
+    assert b"keeps" not in result.stderr  # nothing was scored
     Path("docs").write_text(good + "".join(bad) + good)
     result = neglm("filter", "docs", "--field", "text", "--skip-bad", "-o", "out", "--json")
     summary = json.loads(result.stdout)
     assert (summary["records"], summary["bad"], summary["kept_records"]) == (2, 3, 2)
     assert len(Path("out").read_bytes().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("model")
+def test_bad_lines_after_a_batch(neglm: Neglm) -> None:
+    """The scores before it are kept; bad lines that one run skipped stop another that does not."""
+    good, asked = '{"text": "w1 w2"}\n' * 1500, ["filter", "docs", "--field", "text", "-o", "out"]
+    Path("docs").write_text(f"{good}bad\n{good}")
+    stopped = neglm(*asked, code=1).stderr.decode()
+    assert "out.partial keeps 1,024 scores for --resume" in stopped
+    assert "line 1,501 of docs" in stopped
+    assert "1,024 records have been scored before" in neglm(*asked, "--resume", "--skip-bad").stderr.decode()
+    assert len(Path("out").read_bytes().splitlines()) == 3000
+    Path("out").unlink()
+    killed = subprocess.run(
+        cut_short(signal.SIGKILL, "neglm_cli.lm.filter_scores:PartialScores.append", "3", *asked, "--skip-bad"),
+        env=users_environment(), capture_output=True,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "line 1,501 of docs" in neglm(*asked, "--resume", code=1).stderr.decode()
 
 
 @pytest.mark.usefixtures("model")
@@ -145,6 +165,9 @@ def test_options_that_do_not_fit(neglm: Neglm) -> None:
     assert "one of the inputs" in sentence(
         neglm("filter", "-m", "model.safetensors", "lines", "-o", "lines", code=2).stderr
     )
+    assert "--skip-bad is for JSONL" in sentence(neglm("filter", "-q", "lines", "--skip-bad", code=2).stderr)
+    result = neglm("filter", "nowhere.txt", stdin=b"", code=1)
+    assert "nowhere.txt does not exist" in sentence(result.stderr)
     result = neglm("filter", "-m", "model.safetensors", "lines", "-o", "out", "--resume", code=1)
     assert "there is nothing to resume: out.partial does not exist" in sentence(result.stderr)
 
@@ -162,6 +185,12 @@ def test_a_killed_run_resumes(neglm: Neglm) -> None:
     assert not Path("out").exists()
     with open("out.partial", "ab") as file:
         file.write(b"half a score")
+    lines = Path("lines").read_bytes()
+    with open("lines", "r+b") as changed:  # a byte between the samples of `provenance.sample`
+        changed.seek(len(lines) // 2)
+        changed.write(b"x")
+    assert "is not of this run" in sentence(neglm(*asked, "out", "--resume", code=1).stderr)
+    Path("lines").write_bytes(lines)
     again = neglm(*asked, "out", "--resume")
     assert b"2,048 records have been scored before" in again.stderr
     assert Path("out").read_bytes() == Path("whole").read_bytes()
