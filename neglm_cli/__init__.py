@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from neglm_cli.api import WordVectors as WordVectors
     from neglm_cli.api import embed as embed
     from neglm_cli.api import load as load
+    from neglm_cli.api import tokenize as tokenize
     from neglm_cli.api import train_lm as train_lm
     from neglm_cli.api import vocab as vocab
 
@@ -21,7 +22,7 @@ __version__ = "0.2.0"
 
 _API = (
     "LanguageModel", "NeglmError", "Report", "TextState", "Vocabulary", "WordVectors", "embed", "load", "train_lm",
-    "vocab",
+    "tokenize", "vocab",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@
     model.score("the market rose")                        # natural logarithm; base=10 for log10
     model.score(["the market rose", "rose market the"])
     model.next("the market")
+    model.score(neglm_cli.tokenize("The market rose."))   # if the training text was tokenized that way
     print(model.generate("the market", words=20))
     model.start().advance("the").top(5)                   # states, for decoders
 
@@ -21,7 +22,7 @@ KeyboardInterrupt.
 """
 
 from neglm_cli.api.decoding import TextState
-from neglm_cli.api.files import Vocabulary, WordVectors
+from neglm_cli.api.files import Vocabulary, WordVectors, tokenize
 from neglm_cli.api.language_model import LanguageModel
 from neglm_cli.api.loading import load
 from neglm_cli.api.training import embed, train_lm, vocab
@@ -37,6 +38,7 @@ __all__ = [
     "WordVectors",
     "embed",
     "load",
+    "tokenize",
     "train_lm",
     "vocab",
 ]

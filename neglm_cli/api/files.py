@@ -8,6 +8,7 @@ import numpy as np
 from neglm_cli.errors import count_of, shown
 from neglm_cli.store.container import Stored
 from neglm_cli.text import vocabulary
+from neglm_cli.text.tokenization import tokenize as split_line
 from neglm_cli.text.word_index import WordIndex
 from neglm_cli.vectors.analogies import Method, answers_to
 from neglm_cli.vectors.lookup import Found, Lookup, units
@@ -22,6 +23,11 @@ def encode(text: str) -> bytes:
 def decode(word: bytes) -> str:
     """Decode a word. Bytes that are not UTF-8 are kept, as Python keeps those of file names."""
     return word.decode(errors="surrogateescape")
+
+
+def tokenize(text: str) -> str:
+    """Split raw text into tokens, separated by blanks, as `neglm tokenize` does. Lines stay lines."""
+    return "\n".join(decode(split_line(encode(line))) for line in text.split("\n"))
 
 
 class WordFile:

@@ -219,7 +219,7 @@ def evaluate(
     if minimal_pairs and (max_vocab is not None or fold_case or table is not None):
         raise typer.BadParameter("--max-vocab, --fold-case and --table are for --similarity and --analogy.")
     if tokenize and not minimal_pairs:
-        raise typer.BadParameter("--tokenize is for --minimal-pairs.")
+        raise typer.BadParameter("--tokenize is for --minimal-pairs; `neglm tokenize` splits texts.")
     if skip_bad and not minimal_pairs:
         raise typer.BadParameter("--skip-bad is for --minimal-pairs.")
     if test and (similarity or analogy):

@@ -1,6 +1,6 @@
 """`neglm eval --minimal-pairs`: grammaticality judgments of a language model."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,12 @@ def evaluate_pairs(
     path: str, files: list[str], tokenized: bool, skip_bad: bool, device: str, threads: int | None, json: bool
 ) -> None:  # fmt: skip
     from neglm_cli.lm.lines import BATCH_WORDS
-    from neglm_cli.lm.minimal_pairs import PairFile
+    from neglm_cli.lm.minimal_pairs import PairFile, base_name
     from neglm_cli.text.corpus import open_corpus
 
     check_texts(open_corpus(files))
-    read = [PairFile(file, skip_bad) for file in files]
+    same_name = Counter(map(base_name, files))
+    read = [PairFile(file, skip_bad, file if same_name[base_name(file)] > 1 else None) for file in files]
     pairs = [pair for file in read for pair in file.read()]
     bad = sum(file.bad for file in read)
     opened = open_model(path, device, threads, BATCH_WORDS)

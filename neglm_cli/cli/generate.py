@@ -16,7 +16,9 @@ from neglm_cli.cli.options import (
     ModelFile,
     Quiet,
     Threads,
+    Tokenize,
     input_file,
+    line_preparation,
     one_blas_thread,
 )
 from neglm_cli.cli.reading import open_model
@@ -46,6 +48,7 @@ def generate(
             rich_help_panel=MODEL,
         ),
     ] = "",
+    tokenize: Tokenize = False,
     max_words: Annotated[
         int | None,
         typer.Option(
@@ -113,7 +116,7 @@ def generate(
 
     opened = open_model(path, device, threads, 1)
     language = opened.model
-    given = opened.line(os.fsencode(prompt))
+    given = opened.line(line_preparation(tokenize)(os.fsencode(prompt)))
     if missing := [word for word, unknown in zip(given.words, given.unknown, strict=True) if unknown]:
         console.note(f"out of vocabulary (OOV), read as <unk>: {b' '.join(missing).decode(errors='backslashreplace')}")
     sampling = SamplingParams(temperature, top_k, top_p, (language.unknown,) if no_unk else ())

@@ -16,8 +16,10 @@ from neglm_cli.cli.options import (
     ModelFile,
     Quiet,
     Threads,
+    Tokenize,
     Top,
     input_file,
+    line_preparation,
     one_blas_thread,
 )
 from neglm_cli.cli.queries import Answer, Query, answer, as_text
@@ -46,6 +48,7 @@ def next_(
             rich_help_panel=INPUT,
         ),
     ] = None,
+    tokenize: Tokenize = False,
     top: Top = 10,
     json: Json = False,
     device: DeviceName = "cpu",
@@ -71,9 +74,10 @@ def next_(
 
     opened = open_model(path, device, threads, 1)
     words, end = opened.model.words, opened.model.end_of_line
+    prepare = line_preparation(tokenize)
 
     def read(line: bytes) -> Query:
-        return tuple(line.split())
+        return tuple(prepare(line).split())
 
     def ask(query: Query) -> Answer:
         together = b" ".join(query)

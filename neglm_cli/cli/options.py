@@ -186,8 +186,9 @@ Tokenize = Annotated[
     bool,
     typer.Option(
         "--tokenize",
-        help="Split raw sentences first, as in tokenized text: punctuation apart from words (Who won? becomes Who won "
-        "?), letters apart from digits. Apostrophes and hyphens inside words, points and commas inside numbers stay.",
+        help="Split raw sentences first, as `neglm tokenize` splits a training text: punctuation apart from words (Who "
+        "won? becomes Who won ?), letters apart from digits. Not for models of the Penn Treebank or WikiText, whose "
+        "tokens are others.",
         rich_help_panel=INPUT,
     ),
 ]

@@ -6,6 +6,7 @@ its phenomenon), or lines of good TAB bad.
 
 import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 from itertools import islice
@@ -62,10 +63,11 @@ class PairTally:
 class PairFile:
     """A file of minimal pairs."""
 
-    def __init__(self, path: str, skip_bad: bool = False) -> None:
-        """skip_bad: count lines that are no pair, instead of raising an error."""
+    def __init__(self, path: str, skip_bad: bool = False, name: str | None = None) -> None:
+        """skip_bad: count lines that are no pair, instead of raising an error; name: of pairs that name no paradigm,
+        by default the file's."""
         self._source = open_source(path)
-        self._name = os.path.basename(path).split(".")[0] if self._source.size >= 0 else self._source.name
+        self._name = name or (base_name(path) if self._source.size >= 0 else self._source.name)
         self._skip_bad = skip_bad
         self.bad = 0  # lines skipped so far
 
@@ -75,7 +77,7 @@ class PairFile:
         for line, number, offset in read_records(self._source, Format()):
             try:
                 if line.strip():
-                    yield _pair(line, self._name)
+                    yield _pair(line.removeprefix(BOM_UTF8) if number == 1 else line, self._name)
                     found += 1
             except BadRecordError as reason:
                 if not self._skip_bad:
@@ -86,6 +88,10 @@ class PairFile:
                 self.bad += 1
         if not found:
             raise NeglmError(f"{self._source.name} has no minimal pairs: expected lines with {EXPECTED}")
+
+
+def base_name(path: str) -> str:
+    return os.path.basename(path).split(".")[0]
 
 
 def _pair(line: bytes, name: str) -> MinimalPair:
@@ -107,10 +113,10 @@ def _json_pair(line: bytes, name: str) -> MinimalPair:
     good, bad = found.get("sentence_good"), found.get("sentence_bad")
     if not isinstance(good, str) or not isinstance(bad, str):
         raise BadRecordError("a sentence is missing")
-    paradigm = str(found.get("UID", name))
-    return MinimalPair(
-        _one_line(good), _one_line(bad), paradigm, str(found.get("linguistics_term", paradigm))
-    )  # fmt: skip
+    if not good.strip() or not bad.strip():
+        raise BadRecordError("one is empty")
+    paradigm = str(found.get("UID") or name)
+    return MinimalPair(_one_line(good), _one_line(bad), paradigm, str(found.get("linguistics_term") or paradigm))
 
 
 def _one_line(sentence: str) -> bytes:

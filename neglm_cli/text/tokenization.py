@@ -6,8 +6,8 @@ A token is one of
     a number    digits, which may have a point or a comma between them: 1,200.5
     a symbol    any other single character
 
-A combining mark or a joiner belongs to the letter before it, as does a byte that is not UTF-8. Case is kept. Tokenized
-text stays as it is.
+A combining mark or a joiner belongs to the letter before it, as does a byte that is not UTF-8. Case is kept. Text
+tokenized this way stays as it is; other tokenizations (`mr.` and `'s` of the Penn Treebank) are split.
 """
 
 import re

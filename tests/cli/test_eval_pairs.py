@@ -40,6 +40,16 @@ def test_accuracy(neglm: Neglm) -> None:
 
 
 @pytest.mark.usefixtures("model")
+def test_files_with_the_same_name(neglm: Neglm) -> None:
+    for name in ("a", "b"):
+        Path(name).mkdir()
+        Path(name, "pairs.tsv").write_text("w1\tw2 w3\n")
+    both = json.loads(neglm("eval", "--minimal-pairs", "a/pairs.tsv", "b/pairs.tsv", "--json").stdout)
+    phenomena = both["minimal_pairs"][0]["phenomena"]
+    assert [each["name"] for each in phenomena] == ["a/pairs.tsv", "b/pairs.tsv"]
+
+
+@pytest.mark.usefixtures("model")
 def test_bad_input(neglm: Neglm) -> None:
     Path("one.tsv").write_text("a\tb\nonly one\n")
     message = sentence(neglm("eval", "--minimal-pairs", "one.tsv", code=1).stderr)
@@ -58,6 +68,9 @@ def test_raw_sentences_are_tokenized(neglm: Neglm) -> None:
     Path("train.txt").write_text("Who won ?\nKim won .\n" * 20)
     neglm("train-lm", "train.txt", *SMALL)
     Path("pairs.tsv").write_text("Who won?\twon Who?\n")
+    assert "--tokenize is for --minimal-pairs; `neglm tokenize` splits texts" in sentence(
+        neglm("eval", "--test", "pairs.tsv", "--tokenize", code=2).stderr
+    )
     for options, oov in (([], 1), (["--tokenize"], 0)):
         found = json.loads(neglm("eval", "--minimal-pairs", "pairs.tsv", *options, "--json").stdout)
         assert found["minimal_pairs"][0]["total"]["oov"] == oov

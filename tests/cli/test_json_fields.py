@@ -55,7 +55,7 @@ COMMANDS = (  # in this order: later ones read what earlier ones wrote
 OPAQUE = {  # names inside are not fields: of file formats (neglm-format(5)), of parts of a sum, of methods and checks
     "metadata", "tensors", "memory_bytes", "disk_bytes", "errors", "rates",
 }  # fmt: skip
-WITHOUT_JSON = {"generate"}
+WITHOUT_JSON = {"generate", "tokenize"}
 TYPES = {  # the decisions
     "output": str, "model": str, "file": str, "objective": str, "format": str,
     "tokens": int, "vocabulary": int, "contexts": int, "dimensions": int, "oov": int, "bytes": int, "pairs": int,

@@ -80,6 +80,7 @@ CASES = {
     "export tsv": Case("export -o words.tsv", ("words.tsv", "words.metadata.tsv")),
     "import": Case("import given.bin -o imported.safetensors", ("imported.safetensors",)),
     "import npy": Case("import given.npy -o imported.safetensors", ("imported.safetensors",)),
+    "tokenize": Case("tokenize corpus.txt -o tokens.txt", ("tokens.txt",)),
     "filter": Case("filter -m model2.safetensors other.txt --keep ..90% -o kept.txt", ("kept.txt",)),
     "export pytorch": Case("export model2.safetensors --pytorch pt", tuple(f"pt/{name}" for name in pytorch.FILES)),
     "import pytorch": Case("import --pytorch pt2 -o model3.safetensors", ("model3.safetensors",)),

@@ -23,6 +23,8 @@ def test_blimp(workplace: Path) -> None:
     pairs = list(PairFile("set.a.jsonl").read())
     assert pairs[0] == MinimalPair("Ça va?".encode(), "Va ça?".encode(), "order", "syntax")
     assert pairs[1][2:] == ("set", "set")
+    Path("bom.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(bare | {"UID": None, "linguistics_term": None}).encode())
+    assert [pair[2:] for pair in PairFile("bom.jsonl").read()] == [("bom", "bom")]
 
 
 def test_columns(workplace: Path) -> None:
@@ -36,6 +38,10 @@ def test_columns(workplace: Path) -> None:
         (b"a\tb\nonly one\n", "line 2 of pairs, at byte 4, is no minimal pair (it has 1 of 2 columns)"),
         (b"a\tb\tc\n", "line 1 of pairs, at byte 0, is no minimal pair (it has 3 of 2 columns)"),
         (b"a\t \n", "line 1 of pairs, at byte 0, is no minimal pair (one is empty)"),
+        (
+            b'{"sentence_good": "", "sentence_bad": "a"}',
+            "line 1 of pairs, at byte 0, is no minimal pair (one is empty)",
+        ),
         (b'{"sentence_good": "a"}\n', "line 1 of pairs, at byte 0, is no minimal pair (a sentence is missing)"),
         (b'\n{"sentence_good": \n', "line 2 of pairs, at byte 1, is no minimal pair (expecting value at column 19)"),
         (b"\n \n", "pairs has no minimal pairs: expected lines with"),
