@@ -15,7 +15,7 @@ from neglm_cli.store.output import STANDARD_STREAM, check_writable, writing
 
 @subcommand(
     "tokenize",
-    ("neglm tokenize raw.txt -o corpus.txt", "A training text for models that are used with --tokenize."),
+    ("neglm tokenize raw.txt -o tokens.txt", "A training text for models that are used with --tokenize."),
     ("echo 'Who won?' | neglm tokenize", "Who won ?"),
     ("neglm tokenize test.txt | neglm eval --test -", "The perplexity of a raw text."),
 )
