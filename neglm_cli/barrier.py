@@ -6,19 +6,23 @@ import numpy as np
 from llvmlite import ir
 
 from neglm_cli.kernels import cgutils, inlined, intrinsic, types
+from neglm_cli.kernels.compilers import usable_cores
 
-SPINS = 50_000  # reads of the counter before yielding the CPU: about 0.1 ms
+SPINS = 50_000  # reads of the counter before yielding the CPU, if each thread may have its own: about 0.1 ms
 LONG = 1_000_000  # nanoseconds: a yield that takes longer gave the CPU to another process
 CONTENDED = 20_000_000  # nanoseconds for which waiting threads sleep after such a yield
+FEW_SPINS = 5_000  # reads before they do
 
 
-def allocate_barrier() -> np.ndarray:
+def allocate_barrier(threads: int) -> np.ndarray:
     """Return the memory of a barrier for threads that share it: int64 (8,), a cache line.
 
     [0]: the number of arrivals, a multiple of the number of threads while none waits. [1]: the time, in nanoseconds,
-    until which the CPUs count as contended.
+    until which the CPUs count as contended. [2]: reads of the counter before yielding the CPU; 0 if threads share one.
     """
-    return np.zeros(8, np.int64)
+    barrier = np.zeros(8, np.int64)
+    barrier[2] = SPINS if threads <= usable_cores() else 0
+    return barrier
 
 
 @intrinsic
@@ -94,17 +98,21 @@ def barrier_wait(worker):
     """Wait until all threads of a team, worker.threads of them, have arrived at worker.barrier.
 
     A thread that waits long yields its CPU. A busy process then keeps it for milliseconds, while the team waits for
-    the thread behind it; a thread that sleeps runs as soon as it wakes. On a quiet machine, yielding is faster.
+    the thread behind it; a thread that sleeps runs as soon as it wakes. It sleeps early, because the thread that it
+    waits for probably needs a CPU. On a quiet machine, yielding is faster.
     """
     target = (_arrive(worker.barrier) // worker.threads + 1) * worker.threads
-    spins = 0
+    spins, most = 0, worker.barrier[2]
     while _read(worker.barrier) < target:
         spins += 1
-        if spins > SPINS:
+        if spins == FEW_SPINS and _nanoseconds() < worker.barrier[1]:
+            spins = most
+        elif spins > most:
             before = _nanoseconds()
             if before < worker.barrier[1]:
                 _sleep()
             else:
                 _yield_cpu()
-                if _nanoseconds() - before > LONG:
-                    worker.barrier[1] = before + CONTENDED
+                after = _nanoseconds()
+                if after - before > LONG:
+                    worker.barrier[1] = after + CONTENDED

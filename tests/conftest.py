@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from neglm_cli.cli import signals
 from neglm_cli.cli.main import import_commands
-from tests.warm import Warm
+from tests.warm import READ_LATE, Warm
 
 import_commands()
 
@@ -80,15 +80,16 @@ def warm() -> Iterator[tuple[Warm, dict[str, str]]]:
 
 @pytest.fixture
 def neglm(workplace: Path, warm: tuple[Warm, dict[str, str]]) -> Neglm:
-    """Return a function that runs the command line in the workplace and checks the exit code. With another environment,
-    it starts a separate process."""
+    """Return a function that runs the command line in the workplace and checks the exit code. If variables differ that
+    Python or a module reads at startup, it starts a separate process."""
 
     def run(
         *arguments: str, stdin: bytes = b"", code: int = 0, **environment: str
     ) -> subprocess.CompletedProcess[bytes]:
         wanted = users_environment() | environment
-        if wanted == warm[1]:
-            result = warm[0].run(list(arguments), workplace, stdin)
+        changed = {name: value for name, value in wanted.items() if warm[1].get(name) != value}
+        if changed.keys() <= READ_LATE and warm[1].keys() <= wanted.keys():
+            result = warm[0].run(list(arguments), workplace, stdin, changed)
         else:
             result = subprocess.run([*COMMAND, *arguments], input=stdin, capture_output=True, cwd=workplace, env=wanted)
         assert result.returncode == code, result.stderr.decode()

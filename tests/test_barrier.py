@@ -1,4 +1,4 @@
-"""The barrier, on a quiet machine and on a loaded one."""
+"""The barrier, on a quiet machine, on a loaded one, and with fewer cores than threads."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from neglm_cli.barrier import allocate_barrier, barrier_wait
+from neglm_cli.barrier import SPINS, allocate_barrier, barrier_wait
 from neglm_cli.kernels import kernel
+from neglm_cli.kernels.compilers import usable_cores
+from tests.cores import one_core
 
 
 class Worker(NamedTuple):
@@ -31,17 +33,28 @@ def count_rounds(worker: Worker, counts: np.ndarray, rounds: int) -> int:
     return failures
 
 
-@pytest.mark.parametrize("contended", [False, True], ids=["yielding", "sleeping"])
+@pytest.mark.parametrize(
+    ("spins", "contended"),
+    [(SPINS, False), (0, False), (SPINS, True), (0, True)],
+    ids=["spinning", "yielding", "spinning, contended", "sleeping"],
+)
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_no_thread_passes_before_the_last_has_arrived(threads: int, contended: bool) -> None:
-    barrier, counts, rounds = allocate_barrier(), np.zeros(threads, np.int64), 50
+def test_no_thread_passes_before_the_last_has_arrived(threads: int, spins: int, contended: bool) -> None:
+    barrier, counts, rounds = allocate_barrier(threads), np.zeros(threads, np.int64), 50
 
     def run(thread: int) -> int:
         time.sleep(0.05 * thread)  # longer than the others spin
         return count_rounds(Worker(thread, threads, barrier), counts, rounds)
 
+    barrier[2] = spins
     if contended:
         barrier[1] = time.monotonic_ns() + 10**12
     with ThreadPoolExecutor(threads) as pool:
         assert list(pool.map(run, range(threads))) == [0] * threads
     assert barrier[0] == 2 * rounds * threads
+
+
+def test_threads_that_share_cores_do_not_spin() -> None:
+    with one_core():
+        assert [allocate_barrier(threads)[2] for threads in (1, 2)] == [SPINS, 0]
+    assert allocate_barrier(usable_cores() + 1)[2] == 0

@@ -3,7 +3,7 @@ kernels from disk.
 
 The child has its own arguments, directory and pipes, and runs `main` from its first line to its exit code. Whatever
 Python or a module reads at startup (environment variables, limits, signals) is the parent's: tests of these start a
-separate process.
+separate process. The variables in READ_LATE are read by commands, when they need them.
 """
 
 import json
@@ -19,6 +19,7 @@ from pathlib import Path
 
 SECONDS = 600  # timeout of a command, including compilation
 LARGEST = 1 << 16  # maximum bytes of a command
+READ_LATE = {"COLUMNS", "NEGLM_CACHE", "NEGLM_CACHE_LIMIT"}
 
 PARENT = Path(__file__).with_name("warm_parent.py")
 
@@ -32,16 +33,23 @@ class Warm:
                 pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
 
-    def run(self, arguments: list[str], directory: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a command like subprocess.run, with all three streams as pipes."""
-        return self.run_with_fault(arguments, directory, None, stdin)[0]
+    def run(
+        self, arguments: list[str], directory: Path, stdin: bytes = b"", variables: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a command like subprocess.run, with all three streams as pipes. variables: set before it starts."""
+        return self.run_with_fault(arguments, directory, None, stdin, variables)[0]
 
     def run_with_fault(
-        self, arguments: list[str], directory: Path, fault: tuple[str, int] | None, stdin: bytes = b""
+        self,
+        arguments: list[str],
+        directory: Path,
+        fault: tuple[str, int] | None,
+        stdin: bytes = b"",
+        variables: dict[str, str] | None = None,
     ) -> tuple[subprocess.CompletedProcess[bytes], int, str]:
         """Run a command, and make the n-th system call on files below a directory fail, if faults/shim.c is preloaded.
         Return also the number of calls, and the name of the one that failed."""
-        message = json.dumps([str(directory), arguments, SECONDS, fault]).encode()
+        message = json.dumps([str(directory), arguments, SECONDS, fault, variables or {}]).encode()
         assert len(message) < LARGEST
         (their_in, in_), (out, their_out), (err, their_err) = (os.pipe() for _ in range(3))
         socket.send_fds(self._ask, [message], [their_in, their_out, their_err])

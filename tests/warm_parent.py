@@ -11,13 +11,16 @@ import socket
 import sys
 from typing import Any
 
-import matplotlib.figure  # noqa: F401
-
 import neglm_cli
 from neglm_cli.__main__ import main as run_neglm
+from neglm_cli.cli.app import app
+from neglm_cli.cli.main import COMMANDS
 from neglm_cli.kernels import cache
 from neglm_cli.kernels.dispatch import load_compiled
 
+OTHERS = (  # imported by commands, inside functions
+    "matplotlib.backends.backend_svg", "matplotlib.figure", "mmap", "typer._click.decorators", "typer.rich_utils",
+)  # fmt: skip
 OPTIONAL = (  # imported only on a GPU, with the package onnx, or in processes that compile
     "neglm_cli.lm.cuda", "neglm_cli.interop.onnx_graph", "neglm_cli.kernels.numba_options", "neglm_cli.kernels.entry",
     "neglm_cli.kernels.compile",
@@ -28,6 +31,8 @@ def import_all() -> None:
     for module in pkgutil.walk_packages(neglm_cli.__path__, "neglm_cli."):
         if not module.name.startswith(OPTIONAL):
             importlib.import_module(module.name)
+    for name in OTHERS:
+        importlib.import_module(name)
 
 
 class Kernels:
@@ -43,14 +48,27 @@ class Kernels:
             load_compiled()
 
 
+def keep_command(name: str) -> None:
+    """Remove all other subcommands: `main` imports only the one that it runs, and Typer describes all it has."""
+    if name in COMMANDS:
+        app.registered_commands = [command for command in app.registered_commands if command.name == name]
+
+
 def become_neglm(
-    directory: str, arguments: list[str], seconds: int, fault: tuple[str, int] | None, pipes: list[int]
+    directory: str,
+    arguments: list[str],
+    seconds: int,
+    fault: tuple[str, int] | None,
+    variables: dict[str, str],
+    pipes: list[int],
 ) -> None:
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
         os.close(pipe)
     signal.alarm(seconds)
     os.chdir(directory)
+    os.environ.update(variables)
+    keep_command(arguments[0] if arguments else "")
     sys.argv = ["neglm", *arguments]
     if fault is not None:
         ctypes.CDLL(None).fault_arm(fault[0].encode(), fault[1])
@@ -79,12 +97,12 @@ def serve(asked: socket.socket, largest: int) -> None:
         child = os.fork()
         if child == 0:
             asked.close()
-            directory, arguments, seconds, fault = json.loads(message)
-            become_neglm(directory, arguments, seconds, fault, pipes)
+            directory, arguments, seconds, fault, variables = json.loads(message)
+            become_neglm(directory, arguments, seconds, fault, variables, pipes)
         for pipe in pipes:
             os.close(pipe)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        asked.send(json.dumps(answer(code, json.loads(message)[-1])).encode())
+        asked.send(json.dumps(answer(code, json.loads(message)[3])).encode())
 
 
 if __name__ == "__main__":

@@ -25,19 +25,19 @@ class DirectValues:
         if value is None:
             return () if several else None
         try:
-            return _converted(value, self._described.annotation, self._described.parameter_info)
+            return converted(value, self._described.annotation, self._described.parameter_info)
         except _UnsureError:
             from typer._coercion import build_runtime_param
 
             return build_runtime_param(self._described).coerce(value, param=param, ctx=ctx)
 
 
-def _converted(value: Any, kind: Any, limits: Any) -> Any:
+def converted(value: Any, kind: Any, limits: Any) -> Any:
     if kind in (str, bool) and type(value) is kind:
         return value
     if kind is int and _matches(value, int, INTEGER):
         return _within(int(value), limits)
-    if kind is float and _matches(value, float, NUMBER):
+    if kind is float and (type(value) is int or _matches(value, float, NUMBER)):  # a default may be an int
         return _within(float(value), limits)
     if kind == list[str] and isinstance(value, list | tuple) and all(type(each) is str for each in value):
         return list(value)

@@ -51,13 +51,13 @@ class Worker(NamedTuple):
 
     thread: int
     threads: int
-    barrier: np.ndarray  # of allocate_barrier()
+    barrier: np.ndarray  # of allocate_barrier
 
 
 class TeamBuffers(NamedTuple):
     """Buffers shared by the threads of `train_deterministic`."""
 
-    barrier: np.ndarray  # of allocate_barrier()
+    barrier: np.ndarray  # of allocate_barrier
     tiles: Tiles
     partial: PartialScores
 
@@ -90,7 +90,7 @@ def allocate_team(threads: int, k: int, contexts: int) -> TeamBuffers:
     """Allocate buffers for windows of at most `contexts` contexts."""
     stride = BATCH * tiles_per_window(k) * (contexts + 1) * N
     partial = PartialScores(np.empty(2 * threads * stride, np.float32), stride, threads)
-    return TeamBuffers(allocate_barrier(), allocate_tiles(SLOTS, k, contexts), partial)
+    return TeamBuffers(allocate_barrier(threads), allocate_tiles(SLOTS, k, contexts), partial)
 
 
 def draw_noise(positions: np.ndarray, table: np.ndarray, key: np.uint64, k: int) -> np.ndarray:

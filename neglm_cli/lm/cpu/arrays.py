@@ -148,7 +148,8 @@ def partition(shape: Shape, threads: int) -> ThreadPartition:
 
 def workers(owned: ThreadPartition) -> list[Worker]:
     """Make a worker for each thread, with a common barrier."""
-    threads, barrier = len(owned.panels) - 1, allocate_barrier()
+    threads = len(owned.panels) - 1
+    barrier = allocate_barrier(threads)
     panels, transposed, blocks = (array.tolist() for array in owned)
     return [
         Worker(

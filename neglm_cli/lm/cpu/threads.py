@@ -32,7 +32,7 @@ class Worker(NamedTuple):
 
     thread: int
     threads: int
-    barrier: np.ndarray  # of allocate_barrier()
+    barrier: np.ndarray  # of allocate_barrier
     panels: PanelRange
     blocks: BlockRange
 

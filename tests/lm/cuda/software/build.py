@@ -9,8 +9,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+
+from tests.lm.cuda.software.translate import SOURCES
 
 HERE = Path(__file__).parent
 COMPILER = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
@@ -44,13 +47,16 @@ def build(directory: Path, kernels: Path | None = None) -> dict[str, str]:
     link.unlink(missing_ok=True)
     link.symlink_to(driver.name)
     kernels = kernels or directory / "kernels"
-    kernels.mkdir(exist_ok=True)
+    sources = [COMPILER.encode(), *((HERE / name).read_bytes() for name in SOURCES)]
+    translated = kernels / f"of-{sha256(b''.join(sources)).hexdigest()[:16]}"
+    translated.mkdir(parents=True, exist_ok=True)
     translate = [sys.executable, "-I", "-S", str(HERE / "translate.py"), "PTX", str(kernels), COMPILER]
     path = os.pathsep.join(filter(None, [str(directory), os.environ.get("LD_LIBRARY_PATH")]))
     return {
         "LD_LIBRARY_PATH": path,
         "SOFTWARE_GPU_LINKER": str(real_linker()),
         "SOFTWARE_GPU_TRANSLATE": shlex.join(translate),
+        "SOFTWARE_GPU_TRANSLATED": str(translated),
     }
 
 

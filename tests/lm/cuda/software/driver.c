@@ -4,6 +4,7 @@
  * runs the kernel's PTX, translated to C (translate.py): its threads take turns, and switch at barriers only.
  *
  *   SOFTWARE_GPU_TRANSLATE   the command that translates a file with PTX, and prints the path of a library
+ *   SOFTWARE_GPU_TRANSLATED  a directory of links from PTX to its library, because the command takes a tenth of a second
  *   SOFTWARE_GPU_ORDER       of threads and blocks: "forward" (default), "backward", or a seed
  *   SOFTWARE_GPU_STREAMS     "eager" (default); "late": work runs only when the host, or other work, waits for it;
  *                            "late work": the same, but copies to the GPU run at once if their stream is empty
@@ -37,7 +38,7 @@ enum {
 };
 enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2 };
 enum { EVENT_WITHOUT_TIME = 2, CLOCK_RATE = 13, KILOHERTZ = 1000000 };
-enum { SMALL = 256, STACK = 64 << 10, MOST_PARAMETERS = 512 };
+enum { SMALL = 256, STACK = 64 << 10, STACK_END = 0xC0FFEE, MOST_PARAMETERS = 512 };
 
 static int is(const char *fault) {
   static char text[64];
@@ -98,16 +99,16 @@ static int is_pinned(const void *address) {
 
 /* --- threads: each has a stack if its kernel has barriers ------------------------------------------------ */
 
+/* A stack is used again by the threads of later blocks: to enter one takes two system calls, to jump to it none. */
 enum state { READY, AT_BARRIER, AT_GRID_BARRIER, DONE };
 struct fiber {
   struct thread thread;
   enum state state;
-  int started;
+  uint8_t *stack;
+  int entered;
   jmp_buf at;
-  ucontext_t context;
 };
 static jmp_buf scheduler;
-static ucontext_t scheduler_context;
 static struct fiber *running;
 static void (*running_kernel)(struct thread *);
 
@@ -119,19 +120,43 @@ static void stop(enum state state) {
 }
 static void barrier(struct thread *thread) { stop(AT_BARRIER); }
 static void grid_barrier(struct thread *thread) { stop(AT_GRID_BARRIER); }
-static void start(void) {
-  running_kernel(&running->thread);
-  running->state = DONE;
-  _longjmp(scheduler, 1);
+static void run_threads(void) {
+  for (;;) {
+    running_kernel(&running->thread);
+    stop(DONE);
+  }
 }
 static void resume(struct fiber *fiber) {
   running = fiber;
   if (_setjmp(scheduler))
     return;
-  if (fiber->started)
+  if (fiber->entered)
     _longjmp(fiber->at, 1);
-  fiber->started = 1;
-  setcontext(&fiber->context);
+  fiber->entered = 1;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber->stack;
+  context.uc_stack.ss_size = STACK;
+  makecontext(&context, run_threads, 0);
+  setcontext(&context);
+}
+
+/* Return fibers, each with a stack that ends at a known number. */
+static struct fiber *get_fibers(size_t count, const char *name) {
+  static struct fiber *fibers;
+  static size_t existing;
+  if (existing < count) {
+    fibers = realloc(fibers, count * sizeof *fibers);
+    size_t size = (count - existing) * STACK;
+    uint8_t *stacks = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED)
+      fail("no memory for the stacks of all threads", name);
+    for (; existing < count; existing++, stacks += STACK) {
+      fibers[existing].stack = stacks, fibers[existing].entered = 0;
+      *(uint64_t *)stacks = STACK_END;
+    }
+  }
+  return fibers;
 }
 
 static uint64_t random_bits(void) {
@@ -205,32 +230,18 @@ static int run_block(struct fiber *fibers, int threads, int *order, const char *
 }
 
 static void run_fibers(const struct launch *launch, const int *blocks, int count, uint64_t *counts) {
-  static uint8_t *stacks;
-  static size_t stacks_size;
   const struct kernel *kernel = launch->module->kernel;
   int threads = launch->block[0] * launch->block[1] * launch->block[2];
   size_t total = (size_t)count * threads, bytes = kernel->static_bytes + launch->shared;
-  if (stacks_size < total * STACK) {
-    if (stacks)
-      munmap(stacks, stacks_size);
-    stacks_size = total * STACK;
-    stacks = mmap(NULL, stacks_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == MAP_FAILED)
-      fail("no memory for the stacks of all threads", launch->module->name);
-  }
   struct allocation *memory = NULL;
-  struct fiber *fibers = calloc(total, sizeof *fibers);
+  struct fiber *fibers = get_fibers(total, launch->module->name);
   int *order = malloc(sizeof(int) * (threads > count ? threads : count)), *turns = malloc(sizeof(int) * count);
   for (int b = 0; b < count; b++) {
     uint8_t *shared = allocate(&memory, bytes);
     for (int i = 0; i < threads; i++) {
       struct fiber *fiber = &fibers[(size_t)b * threads + i];
       place(&fiber->thread, launch, blocks[b], i, shared, counts);
-      getcontext(&fiber->context);
-      fiber->context.uc_stack.ss_sp = stacks + ((size_t)b * threads + i) * STACK;
-      fiber->context.uc_stack.ss_size = STACK;
-      *(uint64_t *)fiber->context.uc_stack.ss_sp = 0xC0FFEE;
-      makecontext(&fiber->context, start, 0);
+      fiber->state = READY;
     }
   }
   running_kernel = kernel->run;
@@ -251,11 +262,11 @@ static void run_fibers(const struct launch *launch, const int *blocks, int count
       fail("not all threads of the grid reach a barrier", launch->module->name);
   }
   for (size_t i = 0; i < total; i++)
-    if (*(uint64_t *)fibers[i].context.uc_stack.ss_sp != 0xC0FFEE)
+    if (*(uint64_t *)fibers[i].stack != STACK_END)
       fail("a stack is too small", launch->module->name);
   while (memory)
     release(&memory, memory->start);
-  free(fibers), free(order), free(turns);
+  free(order), free(turns);
 }
 
 static void run(const struct launch *launch) {
@@ -617,26 +628,51 @@ static int cuGraphExecDestroy(struct graph *graph) { return synchronize(), cuGra
 
 /* --- modules: PTX, from linker.c */
 
-static const struct kernel *translate(const char *ptx) {
-  const char *command = getenv("SOFTWARE_GPU_TRANSLATE");
-  char name[] = "/tmp/software-gpu-XXXXXX", line[4096];
-  int file = mkstemp(name);
-  if (!command || file < 0 || write(file, ptx, strlen(ptx)) != (ssize_t)strlen(ptx))
-    fail("cannot write PTX", name);
-  close(file);
-  const char *counts = getenv("SOFTWARE_GPU_COUNTS") ? "-DCOUNT" : "";
-  char *at = strstr(command, "PTX");
+/* Run the command that translates a file with PTX, and return the path of the library that it prints. */
+static char *run_translator(const char *file) {
+  static char path[4096];
+  char line[4096];
+  const char *command = getenv("SOFTWARE_GPU_TRANSLATE"), *counts = getenv("SOFTWARE_GPU_COUNTS") ? "-DCOUNT" : "";
+  const char *at = command ? strstr(command, "PTX") : NULL;
   if (!at)
-    fail("no PTX in the command", command);
-  snprintf(line, sizeof line, "%.*s%s%s %s", (int)(at - command), command, name, at + 3, counts);
+    fail("no PTX in the command", command ? command : "(none)");
+  snprintf(line, sizeof line, "%.*s%s%s %s", (int)(at - command), command, file, at + 3, counts);
   FILE *pipe = popen(line, "r");
-  char path[4096];
   int read = pipe && fgets(path, sizeof path, pipe) != NULL;
   int status = pipe ? pclose(pipe) : 1;
-  unlink(name);
   if (!read || status)
     fail("cannot translate a kernel", line);
   path[strcspn(path, "\n")] = 0;
+  return path;
+}
+static int has_contents(const char *path, const char *text) {
+  size_t size = strlen(text);
+  char *found = malloc(size + 1);
+  FILE *file = fopen(path, "r");
+  int same = file && fread(found, 1, size + 1, file) == size && !memcmp(found, text, size);
+  if (file)
+    fclose(file);
+  free(found);
+  return same;
+}
+static const struct kernel *translate(const char *ptx) {
+  const char *directory = getenv("SOFTWARE_GPU_TRANSLATED");
+  uint64_t hash = getenv("SOFTWARE_GPU_COUNTS") ? 1 : 0xCBF29CE484222325u;
+  for (const char *at = ptx; *at; at++)
+    hash = (hash ^ (uint8_t)*at) * 0x100000001B3u;
+  char source[4096], path[4096], made[4096], link[4096];
+  snprintf(source, sizeof source, "%s/%016llx.ptx", directory, (unsigned long long)hash);
+  snprintf(path, sizeof path, "%s/%016llx.so", directory, (unsigned long long)hash);
+  if (!directory || !has_contents(source, ptx)) {
+    snprintf(made, sizeof made, "%s/new-XXXXXX", directory);
+    int file = directory ? mkstemp(made) : -1;
+    if (file < 0 || write(file, ptx, strlen(ptx)) != (ssize_t)strlen(ptx))
+      fail("cannot write PTX", made);
+    close(file);
+    snprintf(link, sizeof link, "%.4000s-link", made);
+    if (symlink(run_translator(made), link) || rename(link, path) || rename(made, source)) /* the library comes first */
+      fail("cannot keep a kernel", made);
+  }
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   const struct kernel *found = library ? dlsym(library, "translated") : NULL;
   if (!found)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
+SOURCES = ("thread.h", "operations.h", "translate.py")  # of a compiled kernel
 SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 REGISTER_TYPES = {"pred": "pred", "b16": "u16", "b32": "u32", "b64": "u64", "f32": "f32", "f64": "f64"}
 FLAGS = ("-O1", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-shared", "-fPIC", "-w")
@@ -439,7 +440,7 @@ def _counted(block: list[str]) -> list[str]:
 def library(source: Path, directory: Path, compiler: str, *options: str) -> Path:
     """Return the compiled kernel, made unless it exists."""
     ptx = canonical(source.read_text(encoding="ascii"))
-    headers = [(HERE / name).read_bytes() for name in ("thread.h", "operations.h", "translate.py")]
+    headers = [(HERE / name).read_bytes() for name in SOURCES]
     digest = hashlib.sha256(b"\0".join([ptx.encode(), compiler.encode(), *map(str.encode, options), *headers]))
     path = directory / f"{digest.hexdigest()[:32]}.so"
     if path.exists():
