@@ -38,6 +38,7 @@ from neglm_cli.store.output import STANDARD_OUTPUT, STANDARD_STREAM, check_writa
     ("neglm filter sentences.txt", "Put perplexity, tokens and share of OOV words before each line."),
     ("neglm filter model.safetensors docs.jsonl.gz --field text -o scored.jsonl.gz", "Add them to objects of JSONL."),
     ("neglm filter sentences.txt --keep ..80% --bare -o kept.txt", "Drop the fifth with the highest perplexity."),
+    ("neglm filter web.txt --max-oov 0.3 --keep ..90% --bare -o kept.txt", "Drop lines in other languages first."),
     ("neglm filter sentences.txt --contrast other.safetensors --keep ..50% -o kept.txt", "More like the model's text."),
 )
 def filter_(
@@ -87,6 +88,18 @@ def filter_(
             "100..500, ..300, or percentiles of all records, 20%..80%.",
             show_default="all",
             metavar="LOW..HIGH",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    max_oov: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Write only records whose share of out-of-vocabulary words is at most SHARE; percentiles of --keep "
+            "are of these.",
+            show_default="no limit",
+            metavar="SHARE",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -147,7 +160,7 @@ def filter_(
     kept = Keep() if keep is None else Keep.parse(keep)
     if kept is None:
         raise typer.BadParameter(f"--keep {keep} is not a range such as 100..500, ..300, 20%..80% or 50%..")
-    request = FilterRequest(Format(field), kept, output, bare, tokenize, unnormalized, skip_bad, resume)
+    request = FilterRequest(Format(field), kept, max_oov, output, bare, tokenize, unnormalized, skip_bad, resume)
     run_on_listed_gpus(device)
     console.announce_compiling()
     summary = _run(request, path, contrast, texts, device, threads)

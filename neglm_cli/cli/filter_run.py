@@ -32,6 +32,7 @@ class FilterRequest:
 
     form: "Format"
     keep: "Keep"
+    max_oov: float | None
     output: str
     bare: bool  # write records as they are
     tokenize: bool
@@ -126,10 +127,13 @@ class FilterRun:
     # --- the second pass ------------------------------------------------------------------------------
 
     def _chosen(self, scores: "np.ndarray") -> "np.ndarray":
-        from neglm_cli.lm.filtering import BAD, contrasts, perplexities
+        from neglm_cli.lm.filtering import BAD, contrasts, oov_shares, perplexities
 
         values = contrasts(scores) if self._other else perplexities(scores)
-        return self._request.keep.choose(values, scores["tokens"] != BAD)
+        good = scores["tokens"] != BAD
+        if self._request.max_oov is not None:
+            good &= oov_shares(scores) <= self._request.max_oov
+        return self._request.keep.choose(values, good)
 
     def _write(self, scores: "np.ndarray", chosen: "np.ndarray") -> None:
         from neglm_cli.lm.filtering import added_values

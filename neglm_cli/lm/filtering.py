@@ -73,6 +73,10 @@ def contrasts(scores: np.ndarray) -> np.ndarray:
     return (scores["other_log_p"] - scores["log_p"]) / _counted(scores) / math.log(2)
 
 
+def oov_shares(scores: np.ndarray) -> np.ndarray:
+    return np.asarray(scores["oov"] / np.maximum(scores["tokens"], 1))
+
+
 def _counted(scores: np.ndarray) -> np.ndarray:
     """Return the number of tokens with ends of line, which are predicted, too."""
     return np.maximum(scores["tokens"], 0) + scores["lines"]
@@ -83,7 +87,7 @@ def added_values(scores: np.ndarray, contrast: bool) -> list[dict[str, Value]]:
     columns: dict[str, list[Value]] = {
         "perplexity": perplexities(scores).tolist(),
         "tokens": scores["tokens"].tolist(),
-        "oov_share": (scores["oov"] / np.maximum(scores["tokens"], 1)).tolist(),
+        "oov_share": oov_shares(scores).tolist(),
     }
     if contrast:
         columns["contrast"] = contrasts(scores).tolist()
@@ -117,7 +121,7 @@ class Keep:
         return cls(low, high, percent)
 
     def choose(self, values: np.ndarray, good: np.ndarray) -> np.ndarray:
-        """Return True for the records to keep. good: False for lines that are no records."""
+        """Return True for the records to keep. good: False for those that are left out."""
         if not good.any():
             return good
         low, high = self.low, self.high

@@ -77,6 +77,19 @@ def test_ranges(neglm: Neglm) -> None:
 
 
 @pytest.mark.usefixtures("model")
+def test_shares_of_unknown_words(neglm: Neglm) -> None:
+    text = "\n".join([*LINES, "nowhere w1", "nowhere nothing w1"]).encode()
+    everything = rows(neglm("filter", stdin=text).stdout)
+    half = [row for row in everything if float(row[2]) <= 0.5]
+    assert 0 < len(everything) - len(half) < len(everything)
+    assert rows(neglm("filter", "--max-oov", "0.5", stdin=text).stdout) == half
+    median = sorted(float(row[0]) for row in half)[(len(half) - 1) // 2]
+    kept = rows(neglm("filter", "--max-oov", "0.5", "--keep", "..50%", stdin=text).stdout)
+    assert kept == [row for row in half if float(row[0]) <= median]
+    assert "--max-oov" in sentence(neglm("filter", "-q", "--max-oov", "2", stdin=b"w1\n", code=2).stderr)
+
+
+@pytest.mark.usefixtures("model")
 def test_contrast(neglm: Neglm) -> None:
     Path("other.txt").write_bytes(some_text(300) * 3)
     neglm("train-lm", "other.txt", *SMALL, "-o", "other.safetensors")
