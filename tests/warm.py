@@ -25,11 +25,15 @@ PARENT = Path(__file__).with_name("warm_parent.py")
 
 
 class Warm:
-    def __init__(self, environment: dict[str, str], preexec: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, environment: dict[str, str], preexec: Callable[[], None] | None = None, for_gpu: bool = False
+    ) -> None:
+        """for_gpu: import the modules for GPUs, too, and with them numba-cuda."""
         self._ask, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._parent = subprocess.Popen(  # with pipes, because Python checks at startup if streams are seekable
-                [sys.executable, "-P", PARENT, str(theirs.fileno()), str(LARGEST)], env=environment, preexec_fn=preexec,
+                [sys.executable, "-P", PARENT, str(theirs.fileno()), str(LARGEST), *(["gpu"] if for_gpu else [])],
+                env=environment, preexec_fn=preexec,
                 pass_fds=[theirs.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
 

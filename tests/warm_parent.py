@@ -21,15 +21,17 @@ from neglm_cli.kernels.dispatch import load_compiled
 OTHERS = (  # imported by commands, inside functions
     "matplotlib.backends.backend_svg", "matplotlib.figure", "mmap", "typer._click.decorators", "typer.rich_utils",
 )  # fmt: skip
-OPTIONAL = (  # imported only on a GPU, with the package onnx, or in processes that compile
-    "neglm_cli.lm.cuda", "neglm_cli.interop.onnx_graph", "neglm_cli.kernels.numba_options", "neglm_cli.kernels.entry",
+CUDA = "neglm_cli.lm.cuda"
+OPTIONAL = (  # imported only with the package onnx, or in processes that compile
+    "neglm_cli.interop.onnx_graph", "neglm_cli.kernels.numba_options", "neglm_cli.kernels.entry",
     "neglm_cli.kernels.compile",
 )  # fmt: skip
 
 
-def import_all() -> None:
+def import_all(for_gpu: bool = False) -> None:
+    """Import all modules. for_gpu: those that commands import on a GPU, too."""
     for module in pkgutil.walk_packages(neglm_cli.__path__, "neglm_cli."):
-        if not module.name.startswith(OPTIONAL):
+        if not module.name.startswith(OPTIONAL if for_gpu else (*OPTIONAL, CUDA)):
             importlib.import_module(module.name)
     for name in OTHERS:
         importlib.import_module(name)
@@ -84,9 +86,9 @@ def answer(code: int, fault: tuple[str, int] | None) -> list[Any]:
     return [code, shim.fault_calls(), shim.fault_kind().decode()]
 
 
-def serve(asked: socket.socket, largest: int) -> None:
+def serve(asked: socket.socket, largest: int, for_gpu: bool) -> None:
     """Run commands in sequence, and reply with their exit codes."""
-    import_all()
+    import_all(for_gpu)
     kernels = Kernels()
     while True:
         kernels.load_new()
@@ -106,4 +108,4 @@ def serve(asked: socket.socket, largest: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), for_gpu="gpu" in sys.argv[3:])

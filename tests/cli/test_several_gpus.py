@@ -6,18 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from neglm_cli.cli.several_gpus import HELLO, _obey
 from neglm_cli.lm.model import LanguageModel
-from tests.cli.test_software_gpu import SETTINGS, assert_same_model
-from tests.conftest import COMMAND, one_sentence, only_text, users_environment
+from tests.cli.test_software_gpu import SETTINGS, assert_same_model, write_corpus
+from tests.conftest import COMMAND, one_sentence, only_text
 from tests.cut_short import RANK, cut_short
 from tests.lm.cuda.software.build import build, missing
+from tests.lm.cuda.software.machine import Machine
 from tests.scale.running import MPIRUN, SECONDS
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -30,45 +30,60 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a machine with two GPUs."""
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with two GPUs."""
     kernels = tmp_path_factory.getbasetemp().parent / "software-gpu-kernels"
-    driver = build(tmp_path_factory.mktemp("gpu"), kernels)
-    return users_environment() | driver | {"PYTHONWARNINGS": "ignore", "SOFTWARE_GPUS": "2"}
+    started = Machine(build(tmp_path_factory.mktemp("gpu"), kernels) | {"SOFTWARE_GPUS": "2"})
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def machine(gpus: Machine) -> dict[str, str]:
+    """Return the environment of that machine."""
+    return gpus.environment
 
 
 @pytest.fixture
 def run(machine: dict[str, str], workplace: Path) -> Run:
-    random = np.random.default_rng(1)
-    lines = [" ".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(60)]
-    Path("corpus.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    """Start a process, which may start ranks."""
+    write_corpus()
 
-    def run(
-        *arguments: str, code: int = 0, before: tuple[str, ...] = (), **variables: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        done = subprocess.run(
-            [*before, *COMMAND, *arguments], capture_output=True, env=machine | variables, timeout=SECONDS
-        )
+    def run(*arguments: str, code: int = 0, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run([*before, *COMMAND, *arguments], capture_output=True, env=machine, timeout=SECONDS)
         assert done.returncode == code, done.stderr.decode()
         return done
 
     return run
 
 
-def test_the_same_model_as_under_mpirun_and_on_one_gpu(run: Run) -> None:
+@pytest.fixture
+def alone(gpus: Machine, workplace: Path) -> Run:
+    """Run a command that starts no ranks."""
+    write_corpus()
+
+    def run(*arguments: str, code: int = 0, **variables: str) -> subprocess.CompletedProcess[bytes]:
+        done = gpus.run(arguments, workplace, **variables)
+        assert done.returncode == code, done.stderr.decode()
+        return done
+
+    return run
+
+
+def test_the_same_model_as_under_mpirun_and_on_one_gpu(run: Run, alone: Run) -> None:
     several = run(*TRAIN, "several", "--device", "cuda:0,1", "--json")
     assert json.loads(several.stdout)["ranks"] == 2
     assert several.stderr.decode().count(BOTH) == 1
     run(*TRAIN, "mpi", "--device", "cuda", before=(MPIRUN, "-n", "2"))
     assert_same_model("several", "mpi")
-    run(*TRAIN, "one", "--device", "cuda:1")
+    alone(*TRAIN, "one", "--device", "cuda:1")
     assert_same_model("several", "one")
 
 
-def test_evaluating_on_all_gpus(run: Run) -> None:
-    run(*TRAIN, "model", "--device", "cpu")
+def test_evaluating_on_all_gpus(run: Run, alone: Run) -> None:
+    alone(*TRAIN, "model", "--device", "cpu")
     evaluate = ("eval", "model", "--test", "corpus.txt", "--json", "--device")
-    several, one = run(*evaluate, "cuda:all"), run(*evaluate, "cuda:1")
+    several, one = run(*evaluate, "cuda:all"), alone(*evaluate, "cuda:1")
     assert BOTH in several.stderr.decode()
     assert "using software GPU (cuda:1)" in one.stderr.decode()
     assert only_text(several.stdout)["perplexity"] == pytest.approx(only_text(one.stdout)["perplexity"], rel=1e-5)
@@ -77,9 +92,9 @@ def test_evaluating_on_all_gpus(run: Run) -> None:
     assert "using software GPU (cuda:1), software GPU (cuda:0)" in written.stderr.decode()
 
 
-def test_all_of_one_gpu_starts_no_launcher(run: Run) -> None:
-    run(*TRAIN, "model", "--device", "cpu")
-    result = run("eval", "model", "--test", "corpus.txt", "--device", "cuda:all", SOFTWARE_GPUS="1", PATH="/nowhere")
+def test_all_of_one_gpu_starts_no_launcher(alone: Run) -> None:
+    alone(*TRAIN, "model", "--device", "cpu")
+    result = alone("eval", "model", "--test", "corpus.txt", "--device", "cuda:all", SOFTWARE_GPUS="1", PATH="/nowhere")
     assert "using software GPU (cuda:0)" in result.stderr.decode()
 
 
@@ -94,15 +109,15 @@ def test_all_of_one_gpu_starts_no_launcher(run: Run) -> None:
         ("cuda:0,7", "--device cuda:0,7 cannot be used: the last NVIDIA GPU is cuda:1", 1),
     ],
 )
-def test_bad_lists(run: Run, device: str, sentence: str, code: int) -> None:
-    result = run(*TRAIN, "model", "--device", device, code=code)
+def test_bad_lists(alone: Run, device: str, sentence: str, code: int) -> None:
+    result = alone(*TRAIN, "model", "--device", device, code=code)
     assert one_sentence(result.stderr).startswith(f"neglm: {sentence}")
     assert os.listdir() == ["corpus.txt"]
 
 
 @pytest.mark.parametrize("command", [("score", "model", "corpus.txt"), (*TRAIN, "new", "--dry-run")])
-def test_commands_of_one_process_refuse_lists(run: Run, command: tuple[str, ...]) -> None:
-    result = run(*command, "--device", "cuda:all", code=2)
+def test_commands_of_one_process_refuse_lists(alone: Run, command: tuple[str, ...]) -> None:
+    result = alone(*command, "--device", "cuda:all", code=2)
     assert "--device cuda:all names 2 GPUs, but this is one process, which uses one" in one_sentence(result.stderr)
 
 
@@ -158,9 +173,9 @@ def test_signals_leave_a_checkpoint(run: Run, machine: dict[str, str], number: i
     assert errors.decode().splitlines()[-2:] == [CHECKPOINT, f"neglm: rank 0: {ending}"]
 
 
-def test_resuming(run: Run, machine: dict[str, str]) -> None:
+def test_resuming(run: Run, alone: Run, machine: dict[str, str]) -> None:
     """Rank 0 gets a signal after some minibatches; the command has its exit code."""
-    run(*TRAIN, "whole", "--device", "cuda:0")
+    alone(*TRAIN, "whole", "--device", "cuda:0")
     command = cut_short(
         signal.SIGTERM, "neglm_cli.runs.loop:RunningLoss.add", "20", *TRAIN, "model", "--device", "cuda:0,1"
     )

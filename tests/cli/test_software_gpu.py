@@ -4,16 +4,16 @@ schedules that CUDA allows."""
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from neglm_cli.lm.model import LanguageModel
-from tests.conftest import only_text, users_environment
+from tests.conftest import only_text
 from tests.lm.cuda.software.build import build, missing
+from tests.lm.cuda.software.machine import Machine
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -45,26 +45,30 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 @pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     kernels = tmp_path_factory.getbasetemp().parent / "software-gpu-kernels"
-    return build(tmp_path_factory.mktemp("gpu"), kernels)
+    started = Machine(build(tmp_path_factory.mktemp("gpu"), kernels))
+    yield started
+    started.close()
 
 
 @pytest.fixture
-def run(gpu: dict[str, str], workplace: Path) -> Run:
+def run(machine: Machine, workplace: Path) -> Run:
     """Run neglm on a machine with a software GPU; `schedule` has variables of driver.c."""
-    random = np.random.default_rng(1)
-    lines = [" ".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(60)]
-    Path("corpus.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    write_corpus()
 
     def run(*arguments: str, **schedule: str) -> subprocess.CompletedProcess[bytes]:
-        environment = users_environment() | gpu | {"PYTHONWARNINGS": "ignore"} | schedule
-        command = [sys.executable, "-m", "neglm_cli", *arguments]
-        done = subprocess.run(command, capture_output=True, env=environment)
+        done = machine.run(arguments, workplace, **schedule)
         assert done.returncode == 0, done.stderr.decode()
         return done
 
     return run
+
+
+def write_corpus() -> None:
+    random = np.random.default_rng(1)
+    lines = [" ".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(60)]
+    Path("corpus.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def assert_same_model(name: str, other: str) -> None:

@@ -46,12 +46,26 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 @pytest.fixture(scope="module")
-def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
-    """Runs commands on the software GPU; a file says what is wrong with it."""
+def driver(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], Path]:
+    """Return the environment of a machine with a software GPU, and a file that says what is wrong with that."""
     directory = tmp_path_factory.mktemp("gpu")
     fault = directory / "fault"
-    started = Warm(users_environment() | build(directory) | {"SOFTWARE_GPU_FAULT": str(fault)})
-    yield started, fault
+    return users_environment() | build(directory) | {"SOFTWARE_GPU_FAULT": str(fault)}, fault
+
+
+@pytest.fixture(scope="module")
+def stub(driver: tuple[dict[str, str], Path]) -> Iterator[Warm]:
+    """Runs commands that find numba-cuda imported."""
+    started = Warm(driver[0], for_gpu=True)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def importing(driver: tuple[dict[str, str], Path]) -> Iterator[Warm]:
+    """Runs commands that import numba-cuda when they need it: when the driver may have failed already."""
+    started = Warm(driver[0])
+    yield started
     started.close()
 
 
@@ -68,19 +82,32 @@ def trained(tmp_path_factory: pytest.TempPathFactory, warm: tuple[Warm, dict[str
     return directory, only_text(result.stdout)["perplexity"]
 
 
-@pytest.fixture
-def broken(stub: tuple[Warm, Path], trained: tuple[Path, float], monkeypatch: pytest.MonkeyPatch) -> Broken:
-    """Run a command with a driver or a GPU that fails."""
-    monkeypatch.chdir(trained[0])
+def with_fault(warm: Warm, fault: Path, directory: Path) -> Broken:
+    """Return a function that runs a command with a driver or a GPU that fails."""
 
     def run(failure: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[bytes]:
-        warm, fault = stub
         fault.write_text(failure, encoding="ascii")
-        result = warm.run(list(arguments), trained[0])
+        result = warm.run(list(arguments), directory)
         assert result.returncode == code, result.stderr.decode()
         return result
 
     return run
+
+
+@pytest.fixture
+def broken(
+    stub: Warm, driver: tuple[dict[str, str], Path], trained: tuple[Path, float], monkeypatch: pytest.MonkeyPatch
+) -> Broken:
+    monkeypatch.chdir(trained[0])
+    return with_fault(stub, driver[1], trained[0])
+
+
+@pytest.fixture
+def broken_at_import(
+    importing: Warm, driver: tuple[dict[str, str], Path], trained: tuple[Path, float], monkeypatch: pytest.MonkeyPatch
+) -> Broken:
+    monkeypatch.chdir(trained[0])
+    return with_fault(importing, driver[1], trained[0])
 
 
 def using_cpu(stderr: bytes) -> str:
@@ -139,8 +166,8 @@ def test_quiet(broken: Broken) -> None:
 
 
 @pytest.mark.parametrize("failure", [*DRIVERS, *TRIALS])
-def test_doctor_names_what_is_wrong(broken: Broken, failure: str) -> None:
-    result = broken(failure, "doctor", "--device", "cuda", code=1)
+def test_doctor_names_what_is_wrong(broken_at_import: Broken, failure: str) -> None:
+    result = broken_at_import(failure, "doctor", "--device", "cuda", code=1)
     state = "broken " if failure in TRIALS else "missing"
     assert f"  {state}  GPU             {FAILURES[failure]}" in result.stdout.decode()
     assert one_sentence(result.stderr).startswith(f"neglm: --device cuda cannot be used: {FAILURES[failure]}")
