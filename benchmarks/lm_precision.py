@@ -101,7 +101,7 @@ class RoundedReference(ReferenceDevice):
         super().prepare_training()
 
     def parameters(self) -> Tensors:
-        return {name: tensor.view(np.ndarray) for name, tensor in super().parameters().items()}
+        return {name: np.asarray(tensor) for name, tensor in super().parameters().items()}
 
 
 def perplexity(tensors: Tensors, settings: Settings, words: Vocabulary, text: np.ndarray) -> float:

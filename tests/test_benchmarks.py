@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.checks import END_OF_LINE, Task, by_reference, compare
+from neglm_cli.lm.device import Device
 from neglm_cli.settings.train_lm import Settings
 
 
@@ -117,12 +118,13 @@ def test_the_reference_in_lower_precision(monkeypatch: pytest.MonkeyPatch, loss:
 
     assert [float(x) for x in lm_precision.rounded(np.array([1 + 2**-8, -1 - 3 * 2**-8]), 7)] == [1, -1 - 2**-6]
     settings = Settings(k=3, hidden=5, embedding=4, batch=2, bptt=3, init_range=0.5, init_output=0.5, loss=loss)
-    task = Task(settings, 20)
-    errors = {}
-    for precision in ("fp32", "bf16"):
-        rounding = task._replace(settings=replace(settings, precision=precision))
-        made = lm_precision.RoundedReference(task.parameters(), rounding.settings, task.counts, END_OF_LINE)
-        made.prepare_training()
-        errors[precision] = compare(rounding, lambda _, made=made: made, by_reference)["parameters"]
-    assert errors["fp32"] < 1e-5
-    assert 1e-3 < errors["bf16"] < 0.1
+
+    def rounding(task: Task) -> Device:
+        device = lm_precision.RoundedReference(task.parameters(), task.settings, task.counts, END_OF_LINE)
+        device.prepare_training()
+        return device
+
+    tasks = [Task(replace(settings, precision=precision), 20) for precision in ("fp32", "bf16")]
+    fp32, bf16 = (compare(task, rounding, by_reference)["parameters"] for task in tasks)
+    assert fp32 < 1e-5
+    assert 1e-3 < bf16 < 0.1
