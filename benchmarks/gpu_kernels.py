@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from gpu_sass import KINDS, Loop, busiest_loop
 
 import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
-from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda import lstm, sampled, tables
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
-from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
+from neglm_cli.lm.cuda.network import PersistentPlan, persistent_plan
+from neglm_cli.lm.parameters import padded
 
 WARP = 32
 REGISTERS = 65536  # per multiprocessor
@@ -130,8 +131,9 @@ def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[i
     plan = plans.get(kernel.name)
     if plan is not None:
         return plan.grid.threads, plan.grid.shared
-    rows = {"token_loss": 1, "shared_loss": 4}.get(kernel.name, 0)
-    return kernel.threads, 2 * rows * (HIDDEN + 1) * FLOAT_BYTES
+    if kernel is tables.gather_gradients:
+        return tables.gather_threads(padded(HIDDEN + 1)), 0
+    return kernel.threads, sampled.shared_bytes(HIDDEN + 1) if kernel is sampled.token_loss else 0
 
 
 def assemble_all(architecture: Architecture) -> dict[str, Assembled]:
