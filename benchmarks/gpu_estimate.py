@@ -14,6 +14,7 @@ from typing import Any
 from neglm_cli.lm.cuda.estimate import issue_rate, load_measured
 
 FLOAT = 4  # bytes
+FORMER_NAMES = {"token_loss": "sampled_loss"}  # of kernels in 0.2.0
 BEFORE = Path(__file__).with_name("gpu") / "measured-0.2.0.json"  # by the same script, with the kernels of 0.2.0
 
 
@@ -164,7 +165,8 @@ def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], mode
     for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
         share, adds = counts["instructions"] / total, counts["multiply_adds"]
         each = f"{counts['instructions'] / adds:.1f}" if adds else ""
-        was = f"{old[kernel]['instructions'] / 1e6:,.1f}" if kernel in old else ""
+        earlier = old.get(FORMER_NAMES.get(kernel, kernel))
+        was = f"{earlier['instructions'] / 1e6:,.1f}" if earlier else ""
         print(
             f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {was} | {share:.1%} | {each} |"
         )

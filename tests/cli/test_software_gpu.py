@@ -204,12 +204,15 @@ def test_scoring(run: Run, schedule: str) -> None:
 
 @pytest.mark.slow_gpu
 @pytest.mark.parametrize("schedule", [{}, SCHEDULES["late"]], ids=["eager", "late"])
-def test_doctor(run: Run, schedule: dict[str, str]) -> None:
+def test_doctor(run: Run, schedule: dict[str, str], cublas: dict[str, str]) -> None:
     """Every kernel is run and compared; the speed of a slow GPU is measured with a small model."""
-    report = json.loads(run("doctor", "--device", "cuda", "--threads", "1", "--json", **schedule).stdout)
+    report = json.loads(run("doctor", "--device", "cuda", "--threads", "1", "--json", **schedule, **cublas).stdout)
     on_gpu = [check for check in report["checks"] if check["device"] == "GPU"]
     assert [check for check in report["checks"] if not check["good"]] == []
-    assert {"every kernel was run", "dynamic evaluation"} <= {check["name"] for check in on_gpu}
+    errors = {check["name"]: check["errors"] for check in on_gpu}
+    assert {"every kernel was run", "dynamic evaluation", "grouped and accumulated products, cuBLAS"} <= set(errors)
+    tf32, bf16 = (errors[f"products in {each}, cuBLAS"][f"product in {each}"] for each in ("tf32", "bf16"))
+    assert 1e-5 < tf32 < bf16
     assert report["rates"]["GPU"]["words_per_second"] > 0
     kernels = report["rates"]["GPU"]["kernels"]
     assert {"gather_gradients", "update_rows", "loss_and_gradient_norm"} <= set(kernels)
