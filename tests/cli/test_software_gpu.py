@@ -114,6 +114,17 @@ def test_graphs_change_no_byte(run: Run) -> None:
     assert Path("graphs").read_bytes() == Path("launches").read_bytes()
 
 
+@pytest.mark.parametrize(("fault", "blocks"), [("", 4), ("no more shared memory", 6)])
+def test_more_shared_memory(run: Run, fault: str, blocks: int) -> None:
+    """48 KB are too little for as few blocks as the GPU has multiprocessors; without more, there are more of them."""
+    Path("fault").write_text(fault, encoding="ascii")
+    where = {"SOFTWARE_GPU_FAULT": str(Path("fault").absolute()), "SOFTWARE_GPU_COUNTS": str(Path("counts").absolute())}
+    trained_on_both(run, "--hidden", "120", "--layers", "1", "--epochs", "1", **where)
+    lines = [line.split() for line in Path("counts").read_text(encoding="ascii").splitlines()]
+    threads = {int(line[1]) for line in lines if "8backward" in line[0]}
+    assert max(threads) // 256 == blocks
+
+
 def test_the_second_start_compiles_nothing(run: Run) -> None:
     train = ("train-lm", "corpus.txt", *SETTINGS, "--device", "cuda", "--output")
     run(*train, "one")
