@@ -31,6 +31,7 @@ from neglm_cli.lm.reference import Model
 from neglm_cli.lm.reference_device import ReferenceDevice
 from neglm_cli.lm.scoring import CHUNK, Reader
 from neglm_cli.lm.trainer import Trainer
+from neglm_cli.objective.losses import initial_log_z
 from neglm_cli.settings.progress import Progress
 from neglm_cli.settings.train_lm import Settings
 from neglm_cli.text.encode import Encoder
@@ -147,7 +148,7 @@ def main() -> None:
             precision, _, seed = run.partition(":")
             settings = Settings(
                 precision=precision, seed=int(seed or 1), hidden=options.hidden, embedding=options.hidden,
-                loss=options.loss, epochs=1, threads=1,
+                loss=options.loss, log_z=initial_log_z(options.loss, Settings.k), epochs=1, threads=1,
             )  # fmt: skip
             started = time.process_time()
             tensors = train(settings, words, train_text)

@@ -19,7 +19,7 @@ from neglm_cli.lm.parameters import Shape
 FLOAT_BYTES = 4
 LARGE_BATCH = 64  # rows from which on a time step has enough work for a launch of its own
 RESERVED_BYTES = 1 << 10  # of shared memory, for cooperative kernels from sm_90 on
-MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
+MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 32, 16, 256
 
 
 class PersistentPlan(NamedTuple):
