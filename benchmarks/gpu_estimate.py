@@ -14,6 +14,7 @@ from typing import Any
 from neglm_cli.lm.cuda.estimate import issue_rate, load_measured
 
 FLOAT = 4  # bytes
+FORMER_NAMES = {"token_loss": "sampled_loss"}  # of kernels in 0.2.0
 BEFORE = Path(__file__).with_name("gpu") / "measured-0.2.0.json"  # by the same script, with the kernels of 0.2.0
 
 
@@ -26,16 +27,22 @@ class Gpu:
     clock: float  # Hz, boost
     bandwidth: float  # bytes per second
     tf32: float = 0.0  # FLOP/s of dense products on tensor cores; 0 if they have no tf32
+    lanes: int = 128  # fp32 units of a multiprocessor
 
     @property
     def issue_rate(self) -> float:
         """Return the most instructions of threads per second."""
         return issue_rate(self.multiprocessors, self.clock)
 
+    @property
+    def fp32(self) -> float:
+        """Return the most FLOP/s of fused multiply-adds."""
+        return 2 * self.multiprocessors * self.lanes * self.clock
+
 
 GPUS = (
-    Gpu("T4", 40, 1.59e9, 320e9),
-    Gpu("A100 (40 GB)", 108, 1.41e9, 1555e9, 156e12),
+    Gpu("T4", 40, 1.59e9, 320e9, lanes=64),
+    Gpu("A100 (40 GB)", 108, 1.41e9, 1555e9, 156e12, lanes=64),
     Gpu("RTX 4090", 128, 2.52e9, 1008e9, 82.6e12),
     Gpu("H100 (SXM)", 132, 1.98e9, 3350e9, 494.7e12),
     Gpu("H200", 132, 1.98e9, 4800e9, 494.7e12),
@@ -68,12 +75,12 @@ class Model:
     @property
     def touched(self) -> float:
         """Distinct table rows in a minibatch, for frequencies ∝ 1 / rank."""
+        return self.distinct(self.rows * (self.k + 1)) + self.distinct(self.rows)
+
+    def distinct(self, drawn: int) -> float:
+        """Distinct words among those drawn."""
         total = sum(1 / rank for rank in range(1, self.words + 1))
-        drawn = self.rows * (self.k + 1)
-        return sum(
-            (1 - (1 - 1 / rank / total) ** drawn) + (1 - (1 - 1 / rank / total) ** self.rows)
-            for rank in range(1, self.words + 1)
-        )
+        return sum(1 - (1 - 1 / rank / total) ** drawn for rank in range(1, self.words + 1))
 
     @property
     def memory(self) -> float:
@@ -122,6 +129,23 @@ one after the other.
 
 | model | GPU | gather, ms | issue and products, ms | share |
 |---|---|---|---|---|"""
+SCORES = """## Scores of separate noise words
+
+With `--noise token`, the default, each row has noise words of its own, so a score is a product of two vectors. It reads
+a table row of 4·W bytes, for 4·W FLOP: the score, and the gradient of y. The gradient of a table row is a sum of such
+terms: 2·W FLOP for 4·W bytes of y. That is 0.75 FLOP per byte, without caches, and a GPU computes many more in the time
+that it takes to read a byte: memory limits these scores, not arithmetic, with tensor cores or without. As a product of
+matrices, all rows of a minibatch by all of its distinct noise words, they would be (distinct words) / (k + 1) times the
+FLOP, for tensor cores with this many times the rate of fp32:
+
+| GPU | FLOP per byte of memory | tensor cores' rate in tf32 |
+|---|---|---|"""
+FACTORS = """
+| model | noise words, with targets | distinct | FLOP as a product of matrices |
+|---|---|---|---|"""
+SHARED = """
+So these scores stay as they are. With `--noise step` and `batch`, and with the softmax, rows share words: all scores
+and their gradients are products of matrices, by cuBLAS if it is used, at the precision of `--precision`."""
 NOT_COUNTED = """A batch of 1000 with products on tensor cores has not been counted yet: the software GPU executes every
 instruction of its thousands of rows.
 `gpu_measure.py --counts FILE MODEL` counts it."""
@@ -143,6 +167,21 @@ def main() -> None:
         for gpu in GPUS:
             if gpu.tf32:
                 report_gather(name, found, MODELS[name], gpu)
+    report_scores()
+
+
+def report_scores() -> None:
+    print(f"\n{SCORES}")
+    for gpu in GPUS:
+        print(
+            f"| {gpu.name} | {gpu.fp32 / gpu.bandwidth:.0f} | {f'{gpu.tf32 / gpu.fp32:.0f} ×' if gpu.tf32 else '-'} |"
+        )
+    print(FACTORS)
+    for name, model in MODELS.items():
+        drawn = model.rows * (model.k + 1)
+        distinct = model.distinct(drawn)
+        print(f"| {name} | {drawn:,} | {distinct:,.0f} | {distinct / (model.k + 1):.0f} × |")
+    print(SHARED)
 
 
 def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], model: Model) -> None:
@@ -158,13 +197,14 @@ def report_counts(name: str, found: dict[str, Any], before: dict[str, Any], mode
         print(
             "The products of the layers are cuBLAS's, on tensor cores. Here they were NumPy's, which are not counted,"
         )
-        print("nor is the host's time. The scores of noise words are not among them: each word has its own.\n")
+        print("nor is the host's time. Scores of separate noise words are no products of matrices: see below.\n")
     print("| kernel | launches | instructions, millions | in 0.2.0 | share | per fused multiply-add |")
     print("|---" * 6 + "|")
     for kernel, counts in sorted(kernels.items(), key=lambda item: -item[1]["instructions"]):
         share, adds = counts["instructions"] / total, counts["multiply_adds"]
         each = f"{counts['instructions'] / adds:.1f}" if adds else ""
-        was = f"{old[kernel]['instructions'] / 1e6:,.1f}" if kernel in old else ""
+        earlier = old.get(FORMER_NAMES.get(kernel, kernel))
+        was = f"{earlier['instructions'] / 1e6:,.1f}" if earlier else ""
         print(
             f"| {kernel} | {counts['launches']} | {counts['instructions'] / 1e6:,.1f} | {was} | {share:.1%} | {each} |"
         )

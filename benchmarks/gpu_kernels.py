@@ -18,14 +18,16 @@ from typing import Any, NamedTuple
 from gpu_sass import KINDS, Loop, busiest_loop
 
 import neglm_cli.lm.cuda.device  # noqa: F401  (registers all kernels)
-from neglm_cli.lm.cuda import lstm
+from neglm_cli.lm.cuda import lstm, network, sampled, tables
 from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Kernel, ptx
 from neglm_cli.lm.cuda.network import FLOAT_BYTES, PersistentPlan, persistent_plan
+from neglm_cli.lm.parameters import padded
 
 WARP = 32
 REGISTERS = 65536  # per multiprocessor
 REGISTER_UNIT, WARP_UNIT = 256, 4  # allocation granularity: registers of a warp, and warps
 BATCH, HIDDEN = 20, 300  # of the model for which occupancy is computed
+LARGE_BATCH, LARGE_HIDDEN = 80, 512
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Architecture:
     threads: int  # per multiprocessor
     blocks: int
     shared: int  # KB
+    most_shared: int  # KB, of a block, of which all beyond 48 must be asked for
     reserved: int  # bytes of shared memory reserved per block
     gpu: str
     multiprocessors: int
@@ -46,13 +49,13 @@ class Architecture:
 
 
 ARCHITECTURES = (
-    Architecture((7, 5), 1024, 16, 64, 0, "T4", 40),
-    Architecture((8, 0), 2048, 32, 164, 1024, "A100", 108),
-    Architecture((8, 6), 1536, 16, 100, 1024, "RTX 3090", 82),
-    Architecture((8, 9), 1536, 24, 100, 1024, "RTX 4090", 128),
-    Architecture((9, 0), 2048, 32, 228, 1024, "H100", 132),
-    Architecture((10, 0), 2048, 32, 228, 1024, "B200", 148),
-    Architecture((12, 0), 1536, 24, 100, 1024, "RTX 5090", 170),
+    Architecture((7, 5), 1024, 16, 64, 64, 0, "T4", 40),
+    Architecture((8, 0), 2048, 32, 164, 163, 1024, "A100", 108),
+    Architecture((8, 6), 1536, 16, 100, 99, 1024, "RTX 3090", 82),
+    Architecture((8, 9), 1536, 24, 100, 99, 1024, "RTX 4090", 128),
+    Architecture((9, 0), 2048, 32, 228, 227, 1024, "H100", 132),
+    Architecture((10, 0), 2048, 32, 228, 227, 1024, "B200", 148),
+    Architecture((12, 0), 1536, 24, 100, 99, 1024, "RTX 5090", 170),
 )
 
 
@@ -116,9 +119,11 @@ def resident_blocks(assembled: Assembled, architecture: Architecture, threads: i
 class Paper:
     """A GPU on paper, as far as `persistent_plan` needs it."""
 
-    def __init__(self, assembled: dict[str, Assembled], architecture: Architecture) -> None:
+    def __init__(self, assembled: dict[str, Assembled], architecture: Architecture, kilobytes: int = 0) -> None:
+        """kilobytes: the most shared memory of a block, by default what the GPU has."""
         self._assembled, self._architecture = assembled, architecture
         self.multiprocessors = architecture.multiprocessors
+        self.shared_bytes = (kilobytes or architecture.most_shared) << 10
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
         blocks = resident_blocks(self._assembled[kernel.name], self._architecture, threads, shared)
@@ -130,8 +135,9 @@ def launched(kernel: Kernel, plans: dict[str, PersistentPlan | None]) -> tuple[i
     plan = plans.get(kernel.name)
     if plan is not None:
         return plan.grid.threads, plan.grid.shared
-    rows = {"token_loss": 1, "shared_loss": 4}.get(kernel.name, 0)
-    return kernel.threads, 2 * rows * (HIDDEN + 1) * FLOAT_BYTES
+    if kernel is tables.gather_gradients:
+        return tables.gather_threads(padded(HIDDEN + 1)), 0
+    return kernel.threads, sampled.shared_bytes(HIDDEN + 1) if kernel is sampled.token_loss else 0
 
 
 def assemble_all(architecture: Architecture) -> dict[str, Assembled]:
@@ -147,11 +153,17 @@ def main() -> None:
         table = dict(zip(ARCHITECTURES, processes.map(assemble_all, ARCHITECTURES), strict=True))
     for architecture, made in table.items():
         gpu: Any = Paper(made, architecture)
-        plans[architecture] = {
-            "forward": persistent_plan(gpu, lstm.forward, HIDDEN, HIDDEN, BATCH, lstm.GATES),
-            "backward": persistent_plan(gpu, lstm.backward, HIDDEN, lstm.GATES * HIDDEN, BATCH, 1),
-        }
+        plans[architecture] = plans_of(gpu, HIDDEN, BATCH)
     report(kernels, table, plans)
+    report_shared(table)
+    report_loops(kernels, table, plans)
+
+
+def plans_of(gpu: Any, hidden: int, batch: int) -> dict[str, PersistentPlan | None]:
+    return {
+        "forward": persistent_plan(gpu, lstm.forward, hidden, hidden, batch, lstm.GATES),
+        "backward": persistent_plan(gpu, lstm.backward, hidden, lstm.GATES * hidden, batch, 1),
+    }
 
 
 def report(
@@ -170,7 +182,7 @@ def report(
         found = [table[architecture][kernel.name] for architecture in ARCHITECTURES]
         static = " or ".join(f"{size:,}" for size in sorted({one.shared for one in found}))
         registers = " | ".join(str(one.registers) for one in found)
-        print(f"| {kernel.name} | {kernel.threads} | {static} | {registers} |")
+        print(f"| {kernel.name} | {launched(kernel, {})[0]} | {static} | {registers} |")
     stacks = [
         f"{kernel.name} on {architecture.name}: {table[architecture][kernel.name].stack}"
         for kernel in kernels
@@ -195,7 +207,51 @@ def report(
                 else "- | | | |"
             )
             print(f"| {architecture.gpu} | {architecture.name} | {name} | {cells} |")
-    report_loops(kernels, table, plans)
+
+
+SHARED = """
+## More shared memory
+
+A block has 48 KB of shared memory, unless its kernel asks the driver for more. The plans above ask for what the GPU
+has. Their blocks, one for each multiprocessor or nearly, read the same bytes as with 48 KB, but the backward pass
+copies them to shared memory in fewer stages, and a T4 runs the forward pass in one launch. For 80 rows at 512 units,
+each time step is a launch instead: one launch for all would mostly read more bytes. *Stages*: copies to shared memory,
+each between two barriers, per time step; *read*: by all blocks, per time step.
+
+| model | GPU | kernel | shared memory, at most | blocks | stages | read, MB |
+|---|---|---|---|---|---|---|"""
+
+
+def report_shared(table: dict[Architecture, dict[str, Assembled]]) -> None:
+    """Compare plans with 48 KB of shared memory and with all that a block can have."""
+    print(SHARED)
+    for hidden, batch in ((HIDDEN, BATCH), (LARGE_HIDDEN, LARGE_BATCH)):
+        model = f"{hidden} units, {batch} rows"
+        if batch >= network.LARGE_BATCH:
+            for name, kernel, inner, outer in (
+                ("step_forward", lstm.STEP_KERNELS.forward, hidden, lstm.GATES * hidden),
+                ("step_backward", lstm.STEP_KERNELS.backward, lstm.GATES * hidden, hidden),
+            ):
+                down, across = -(-batch // kernel.tile[0]), -(-hidden // kernel.tile[1])
+                size = FLOAT_BYTES * (across * batch * inner + down * inner * outer)
+                print(
+                    f"| {model} | all, now | {name} | 8 KB | {down * across} | {-(-inner // 16)} | {size / 1e6:.1f} |"
+                )
+        for architecture, made in table.items():
+            for kilobytes in (SHARED_BYTES >> 10, architecture.most_shared):
+                plans = plans_of(Paper(made, architecture, kilobytes), hidden, batch)
+                for name, plan in plans.items():
+                    inner = hidden if name == "forward" else lstm.GATES * hidden
+                    cells = shared_cells(plan, hidden, inner, batch)
+                    print(f"| {model} | {architecture.gpu} | {name} | {kilobytes} KB | {cells} |")
+
+
+def shared_cells(plan: PersistentPlan | None, hidden: int, inner: int, batch: int) -> str:
+    if plan is None:
+        return "- | | "
+    blocks = -(-hidden // plan.tiling.block_units)
+    stages = -(-inner // plan.tiling.depth) * -(-batch // plan.tiling.rows_at_once)
+    return f"{blocks} | {stages} | {FLOAT_BYTES * blocks * batch * inner / 1e6:.1f}"
 
 
 def report_loops(
@@ -212,7 +268,7 @@ def report_loops(
     print("|---" * (len(KINDS) + 4) + "|")
     for kernel in kernels:
         shared = launched(kernel, plans[A100])[1] + table[A100][kernel.name].shared
-        assert shared <= SHARED_BYTES
+        assert shared <= A100.most_shared << 10
         loop = table[A100][kernel.name].loop
         if loop is None:
             print(f"| {kernel.name} | {shared:,} | no loop |" + " |" * (len(KINDS) + 1))

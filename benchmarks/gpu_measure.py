@@ -30,7 +30,7 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 PACKAGES = ROOT / "tests" / "lm" / "cuda" / "software" / "packages"  # emulated cuBLAS, whose work is not counted
-PROCESSORS = 108  # of an A100
+PROCESSORS, SHARED = 108, 163  # of an A100; KB of shared memory per block
 REPEATS, ROUNDS = 100, 5
 
 
@@ -39,9 +39,8 @@ def measure(model: str, environment: dict[str, str], host: dict[str, Any] | None
     products are the host's here. host: a known result."""
     with tempfile.TemporaryDirectory() as directory:
         counts, fault = Path(directory) / "counts", Path(directory) / "fault"
-        common = (
-            os.environ | environment | {"SOFTWARE_GPU_PROCESSORS": str(PROCESSORS), "PYTHONPATH": f"{ROOT}:{PACKAGES}"}
-        )
+        a100 = {"SOFTWARE_GPU_PROCESSORS": str(PROCESSORS), "SOFTWARE_GPU_SHARED": str(SHARED)}
+        common = os.environ | environment | a100 | {"PYTHONPATH": f"{ROOT}:{PACKAGES}"}
         child = [sys.executable, "-W", "ignore", __file__, "--child", model]
         subprocess.run([*child, "1"], env=common | {"SOFTWARE_GPU_COUNTS": str(counts)}, check=True)
         kernels = by_kernel(counts.read_text(encoding="ascii"))

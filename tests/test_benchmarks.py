@@ -2,10 +2,16 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from neglm_cli.lm.checks import END_OF_LINE, Task, by_reference, compare
+from neglm_cli.lm.device import Device
+from neglm_cli.settings.train_lm import Settings
 
 
 @pytest.fixture
@@ -102,3 +108,23 @@ def test_names_of_kernels_in_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "_ZN1a3oldB1 9 9 9 9 0.1\nMARK\n" + 2 * "_ZN9neglm_cli2lm4gemm12_3clocals_3e4gemmB2v6 64 10 3 2 0.1\n"
     counts = {"launches": 2, "threads": 128, "instructions": 20, "multiply_adds": 6, "accesses": 4}
     assert gpu_measure.by_kernel(lines) == {"gemm": counts}
+
+
+@pytest.mark.parametrize("loss", ["neglm", "softmax"])
+def test_the_reference_in_lower_precision(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
+    """Its float32 is the reference's; bf16 is off by more, and trains nearly the same model."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    import lm_precision
+
+    assert [float(x) for x in lm_precision.rounded(np.array([1 + 2**-8, -1 - 3 * 2**-8]), 7)] == [1, -1 - 2**-6]
+    settings = Settings(k=3, hidden=5, embedding=4, batch=2, bptt=3, init_range=0.5, init_output=0.5, loss=loss)
+
+    def rounding(task: Task) -> Device:
+        device = lm_precision.RoundedReference(task.parameters(), task.settings, task.counts, END_OF_LINE)
+        device.prepare_training()
+        return device
+
+    tasks = [Task(replace(settings, precision=precision), 20) for precision in ("fp32", "bf16")]
+    fp32, bf16 = (compare(task, rounding, by_reference)["parameters"] for task in tasks)
+    assert fp32 < 1e-5
+    assert 1e-3 < bf16 < 0.1

@@ -23,6 +23,8 @@ from neglm_cli.text.encoded import InMemoryCorpus
 # with Adagrad (others were not tried). Adagrad's are larger: its steps are long even where gradients are tiny.
 LIMITS = {
     "product": 2e-5,  # relative to the largest value
+    "product in tf32": 2e-3,
+    "product in bf16": 2e-2,
     "order": 0.0,  # share of sorted keys in a wrong place
     "loss": 1e-5,  # of a minibatch
     "norm": 1e-4,  # of the gradient

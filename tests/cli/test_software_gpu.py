@@ -118,6 +118,17 @@ def test_graphs_change_no_byte(run: Run) -> None:
     assert Path("graphs").read_bytes() == Path("launches").read_bytes()
 
 
+@pytest.mark.parametrize(("fault", "blocks"), [("", 4), ("no more shared memory", 6)])
+def test_more_shared_memory(run: Run, fault: str, blocks: int) -> None:
+    """48 KB are too little for as few blocks as the GPU has multiprocessors; without more, there are more of them."""
+    Path("fault").write_text(fault, encoding="ascii")
+    where = {"SOFTWARE_GPU_FAULT": str(Path("fault").absolute()), "SOFTWARE_GPU_COUNTS": str(Path("counts").absolute())}
+    trained_on_both(run, "--hidden", "120", "--layers", "1", "--epochs", "1", **where)
+    lines = [line.split() for line in Path("counts").read_text(encoding="ascii").splitlines()]
+    threads = {int(line[1]) for line in lines if "8backward" in line[0]}
+    assert max(threads) // 256 == blocks
+
+
 def test_the_second_start_compiles_nothing(run: Run) -> None:
     train = ("train-lm", "corpus.txt", *SETTINGS, "--device", "cuda", "--output")
     run(*train, "one")
@@ -208,12 +219,15 @@ def test_scoring(run: Run, schedule: str) -> None:
 
 @pytest.mark.slow_gpu
 @pytest.mark.parametrize("schedule", [{}, SCHEDULES["late"]], ids=["eager", "late"])
-def test_doctor(run: Run, schedule: dict[str, str]) -> None:
+def test_doctor(run: Run, schedule: dict[str, str], cublas: dict[str, str]) -> None:
     """Every kernel is run and compared; the speed of a slow GPU is measured with a small model."""
-    report = json.loads(run("doctor", "--device", "cuda", "--threads", "1", "--json", **schedule).stdout)
+    report = json.loads(run("doctor", "--device", "cuda", "--threads", "1", "--json", **schedule, **cublas).stdout)
     on_gpu = [check for check in report["checks"] if check["device"] == "GPU"]
     assert [check for check in report["checks"] if not check["good"]] == []
-    assert {"every kernel was run", "dynamic evaluation"} <= {check["name"] for check in on_gpu}
+    errors = {check["name"]: check["errors"] for check in on_gpu}
+    assert {"every kernel was run", "dynamic evaluation", "grouped and accumulated products, cuBLAS"} <= set(errors)
+    tf32, bf16 = (errors[f"products in {each}, cuBLAS"][f"product in {each}"] for each in ("tf32", "bf16"))
+    assert 1e-5 < tf32 < bf16
     assert report["rates"]["GPU"]["words_per_second"] > 0
     kernels = report["rates"]["GPU"]["kernels"]
     assert {"gather_gradients", "update_rows", "loss_and_gradient_norm"} <= set(kernels)

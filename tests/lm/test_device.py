@@ -50,7 +50,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "threads": 3,
     },
     "tied": {"tie": True},
-    "tied, nce, adagrad": {"tie": True, "loss": "nce", "optimizer": "adagrad", "lr": 0.05},
+    # With seed 1, gradients cancel to 1e-8, and Adagrad divides them by their own size.
+    "tied, nce, adagrad": {"tie": True, "loss": "nce", "optimizer": "adagrad", "lr": 0.05, "seed": 3},
     "tied, adam": {"tie": True, "optimizer": "adam", "lr": 0.01, "threads": 3},
     "tied, exact adam": {"tie": True, "optimizer": "adam", "adam": "exact", "lr": 0.01},
     "tied, softmax": {"tie": True, "loss": "softmax"},

@@ -22,8 +22,8 @@ from neglm_cli.lm.checks import (
 )
 from neglm_cli.lm.cuda import gemm as gemms
 from neglm_cli.lm.cuda import lstm
-from neglm_cli.lm.cuda.autotune import Trial, choose_gemm
-from neglm_cli.lm.cuda.blas import cublas_of
+from neglm_cli.lm.cuda.autotune import TENSOR_CORES, Trial, choose_gemm
+from neglm_cli.lm.cuda.blas import COMPUTE_TYPES, cublas_of
 from neglm_cli.lm.cuda.device import CudaDevice, describe
 from neglm_cli.lm.cuda.gemm import ONE_GROUP, Extent, Gemm, Groups, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import KERNELS, Gpu
@@ -121,6 +121,9 @@ def product_checks(gpu: Gpu, sizes: Sizes) -> Iterator[Check]:
             shown = "×".join(map(str, size))
             yield checked(f"products {shown}, {name}", partial(_products, gpu, gemm, size))
         yield checked(f"grouped and accumulated products, {name}", partial(_grouped, gpu, gemm))
+    if "cuBLAS" in found and gpu.capability >= TENSOR_CORES:
+        for precision in COMPUTE_TYPES:
+            yield checked(f"products in {precision}, cuBLAS", partial(_rounded_products, gpu, sizes, precision))
 
 
 def all_gemms(gpu: Gpu) -> dict[str, Gemm]:
@@ -135,6 +138,14 @@ def own_gemms(gpu: Gpu) -> dict[str, Gemm]:
 
 def _products(gpu: Gpu, gemm: Gemm, extent: Extent) -> dict[str, float]:
     return {"product": Trial(gpu, extent).difference(NumpyGemm(gpu), gemm)}
+
+
+def _rounded_products(gpu: Gpu, sizes: Sizes, precision: str) -> dict[str, float]:
+    """Return the errors of products in the lower precision of `train-lm --precision`."""
+    gemm = cublas_of(gpu, precision)
+    assert gemm is not None
+    errors = [Trial(gpu, extent).difference(NumpyGemm(gpu), gemm) for extent in sizes.products]
+    return {f"product in {precision}": float(np.max(errors))}
 
 
 def _grouped(gpu: Gpu, gemm: Gemm) -> dict[str, float]:

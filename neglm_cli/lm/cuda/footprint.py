@@ -5,7 +5,7 @@ from typing import Any, cast
 import numpy as np
 
 from neglm_cli.lm.cuda.device import CudaDevice
-from neglm_cli.lm.cuda.gpu import Array, Gpu, Kernel
+from neglm_cli.lm.cuda.gpu import SHARED_BYTES, Array, Gpu, Kernel
 from neglm_cli.lm.parameters import Parameters
 from neglm_cli.settings.train_lm import Settings
 
@@ -14,6 +14,7 @@ class CountingGpu:
     """A stand-in for `Gpu` that counts the bytes of arrays. They are never touched, so the host needs no memory."""
 
     multiprocessors = 1
+    shared_bytes = SHARED_BYTES
 
     def __init__(self) -> None:
         self.bytes = 0

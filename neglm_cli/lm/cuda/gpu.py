@@ -47,7 +47,7 @@ cuda: Any = numba_cuda  # which has no types for mypy
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]  # small grids are intended
 OLDEST = (7, 5)  # compute capability, for CUDA 13
-SHARED_BYTES = 48 << 10  # per block: Numba's maximum
+SHARED_BYTES = 48 << 10  # per block, unless a kernel asks for more: see `Gpu.most_blocks`
 ZEROED_ROWS = 1 << 16  # per copy
 BLOCKS_PER_MULTIPROCESSOR = 8
 
@@ -200,6 +200,11 @@ class Gpu:
         return int(major), int(minor)
 
     @property
+    def shared_bytes(self) -> int:
+        """The most shared memory per block, for kernels that ask for it."""
+        return max(SHARED_BYTES, int(self._device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+
+    @property
     def driver(self) -> str:
         """The newest CUDA version that the driver supports."""
         return "{}.{}".format(*driver_version())
@@ -274,14 +279,17 @@ class Gpu:
         self.kernels_run.add(kernel.name)
 
     def _run(self, kernel: Kernel, grid: Grid, arguments: list[Any]) -> None:
-        compiled, key = self._compile(kernel), (kernel.name, id(kernel.function))
-        if key not in self._launchers:
-            self._launchers[key] = None if IS_SIMULATED else make_launcher(compiled)
-        launcher = self._launchers[key]
+        compiled, launcher = self._compile(kernel), self._launcher(kernel)
         if launcher is None:
             compiled[grid.blocks, grid.threads, self._stream, grid.shared](*arguments)
         else:
             launcher.launch(grid.blocks, grid.threads, grid.shared, self._core_stream, arguments)
+
+    def _launcher(self, kernel: Kernel) -> Launcher | None:
+        key = (kernel.name, id(kernel.function))
+        if key not in self._launchers:
+            self._launchers[key] = None if IS_SIMULATED else make_launcher(self._compile(kernel))
+        return self._launchers[key]
 
     def _compile(self, kernel: Kernel) -> Any:
         key = (kernel.name, id(kernel.function))
@@ -290,8 +298,12 @@ class Gpu:
         return self._compiled[key]
 
     def most_blocks(self, kernel: Kernel, threads: int, shared: int) -> int:
-        """Return the maximum number of resident blocks."""
+        """Return the maximum number of resident blocks, which from now on may have so much shared memory."""
         (overload,) = self._compile(kernel).overloads.values()
+        if shared > SHARED_BYTES:
+            launcher = self._launcher(kernel)
+            if launcher is None or not launcher.allow_shared(shared):
+                return 0
         return int(overload.max_cooperative_grid_blocks(threads, shared))
 
     def copy_in(self, array: Array, host: np.ndarray) -> None:
@@ -360,6 +372,7 @@ class SimulatedGpu(Gpu):
     name = "Numba's simulator"
     multiprocessors = 1
     capability = OLDEST
+    shared_bytes = SHARED_BYTES
 
     def memory(self) -> tuple[int, int]:
         return 1 << 40, 1 << 40

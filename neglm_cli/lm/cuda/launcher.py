@@ -38,6 +38,19 @@ class Launcher:
             self._pack(kind, value, packed)
         launch(stream, self._configuration(blocks, threads, shared), self._kernel, *packed)
 
+    def allow_shared(self, size: int) -> bool:
+        """Let blocks have so many bytes of dynamic shared memory. Return False if that fails."""
+        try:
+            from cuda.bindings import driver
+
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            status, device = driver.cuCtxGetDevice()
+            if not status:
+                (status,) = driver.cuKernelSetAttribute(attribute, size, self._kernel.handle, device)
+        except (AttributeError, ImportError, RuntimeError, TypeError):  # other versions of the driver or its bindings
+            return False
+        return not status
+
     def _configuration(self, blocks: Any, threads: int, shared: int) -> Any:
         key = (blocks, threads, shared)
         if key not in self._configurations:

@@ -4,7 +4,7 @@ A loss writes each row's loss to `losses` and the gradient of y to d_y. Gradient
 `tables`) or, for the softmax, dense.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,36 +41,54 @@ def make_loss(network: Network, tables: TableGradients, settings: Settings, offs
 
 
 class SampledLoss:
-    """Negative sampling with noise words for each row, or shared by groups of rows."""
+    """Negative sampling with noise words for each row, or shared by groups of rows.
+
+    Of shared noise words, with copies of their table rows: scores = y · copiesᵀ, d_y += d_scores · copies, and the
+    gradients of the copies are d_scoresᵀ · y.
+    """
 
     dense_size = 0
 
     def __init__(self, network: Network, tables: TableGradients, settings: Settings, offsets: Array) -> None:
-        self._gpu, self._gemm, self._tables, self._offsets = network.gpu, network.gemm, tables, offsets
-        self._width = network.shape.hidden + 1
+        gpu, shape, layout = network.gpu, network.shape, tables.layout
+        self._gpu, self._gemm, self._tables, self._offsets = gpu, network.gemm, tables, offsets
+        self._width = shape.hidden + 1
         self._shared = settings.shared_noise
-        self._kernel, self._shared_bytes = sampled.kernel_for(self._shared, self._width)
-        capacity, k = tables.layout.capacity, settings.k
-        self._noise_factors = tables.terms.factors[2 * capacity :].reshape(capacity, k)
-        self.losses = self._gpu.zeros(capacity)
-        self.dense_gradients = self._gpu.zeros((1, table_width(network.shape)))
+        self.losses = gpu.zeros(layout.capacity)
+        self.dense_gradients = gpu.zeros((1, table_width(shape)))
+        if self._shared:
+            self._copies = gpu.zeros((tables.noise_words, table_width(shape)))
+            self._scores = gpu.zeros((layout.capacity, layout.k))
+        else:
+            self._shared_bytes = sampled.shared_bytes(self._width)
 
     def compute(self, table: Array, d_y: Array, batch: BatchArrays, config: StepConfig) -> None:
-        layout, terms, width = self._tables.layout, self._tables.terms, self._width
-        group_rows = min(layout.group_rows, config.rows)
-        groups = config.rows // group_rows
-        blocks = groups * -(-group_rows // self._kernel.tile[0])
-        self._gpu.launch(
-            self._kernel, Grid(blocks, shared=self._shared_bytes),
-            layer=sampled.OutputLayer(table, self._offsets, width), occurrence_row=self._tables.occurrences.row,
-            terms=terms, d_y=d_y, losses=self.losses, layout=layout, config=config,
+        layer = sampled.OutputLayer(table, self._offsets, self._width)
+        common = {
+            "layer": layer, "occurrence_row": self._tables.occurrences.row, "terms": self._tables.terms, "d_y": d_y,
+            "losses": self.losses, "layout": self._tables.layout, "config": config,
+        }  # fmt: skip
+        if self._shared:
+            self._compute_shared(table, d_y, config.rows, common)
+        else:
+            self._gpu.launch(sampled.token_loss, Grid(config.rows, shared=self._shared_bytes), **common)
+
+    def _compute_shared(self, table: Array, d_y: Array, rows: int, common: dict[str, Any]) -> None:
+        gpu, layout, source, width = self._gpu, self._tables.layout, self._tables.terms.source, self._width
+        group_rows, k = min(layout.group_rows, rows), layout.k
+        groups = rows // group_rows
+        y, copies, scores = MatrixView(source, layout.capacity), MatrixView(self._copies), MatrixView(self._scores)
+        gpu.launch(
+            sampled.copy_rows, groups * k, table=table, rows=common["occurrence_row"], first=2 * layout.capacity,
+            copies=self._copies, width=width,
         )  # fmt: skip
-        if self._shared:  # gradients of the noise rows, k for each group
-            y, noise = MatrixView(terms.source, layout.capacity), MatrixView(terms.source, 2 * layout.capacity)
-            self._gemm.matmul(
-                "tn", MatrixView(self._noise_factors), y, noise, Extent(layout.k, width, group_rows),
-                groups=Groups(groups, group_rows, group_rows, layout.k),
-            )  # fmt: skip
+        of_copies, of_rows = Groups(groups, group_rows, group_rows, k), Groups(groups, group_rows, k, group_rows)
+        self._gemm.matmul("nt", y, copies, scores, Extent(group_rows, k, width), groups=of_rows)
+        gpu.launch(sampled.shared_loss, rows, scores=self._scores, **common)
+        extent = Extent(group_rows, width, k)
+        self._gemm.matmul("nn", scores, copies, MatrixView(d_y), extent, accumulate=True, groups=of_rows)
+        gradients = MatrixView(source, 2 * layout.capacity)
+        self._gemm.matmul("tn", scores, y, gradients, Extent(k, width, group_rows), groups=of_copies)
 
 
 # --- softmax --------------------------------------------------------------------------------------------

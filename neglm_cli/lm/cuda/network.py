@@ -19,7 +19,7 @@ from neglm_cli.lm.parameters import Shape
 FLOAT_BYTES = 4
 LARGE_BATCH = 64  # rows from which on a time step has enough work for a launch of its own
 RESERVED_BYTES = 1 << 10  # of shared memory, for cooperative kernels from sm_90 on
-MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 16, 16, 256
+MAX_ROWS, SLICES, LEAST_DEPTH, THREADS = 32, 32, 16, 256
 
 
 class PersistentPlan(NamedTuple):
@@ -35,25 +35,36 @@ def persistent_plan(
     """Return a plan whose blocks the GPU can run at once, or None.
 
     Each block copies the whole state of every time step to its shared memory, so one block per multiprocessor is best;
-    if its weights do not fit there, there are more. inner: terms of a sum; columns: sums of each unit.
+    if its weights do not fit there, there are more. The more shared memory, the fewer stages of these copies.
+    inner: terms of a sum; columns: sums of each unit.
     """
-    at_once = min(MAX_ROWS, -(-batch // lstm.ROWS) * lstm.ROWS)
     best = min(units, -(-units // gpu.multiprocessors))
-    for block_units in (*range(best, units + 1), *range(best - 1, 0, -1)):
-        slices = min(SLICES, max(1, THREADS // (block_units * at_once // lstm.ROWS)), inner)
-        weights = columns * block_units * inner
-        rest = (SHARED_BYTES - RESERVED_BYTES) // FLOAT_BYTES - weights
-        depth = min(inner, rest // at_once)
-        if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * block_units > rest:
-            continue
-        threads = min(THREADS, -(-block_units * (at_once // lstm.ROWS) * slices // 32) * 32)
-        if block_units * (at_once // lstm.ROWS) > threads:
-            continue
-        shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * block_units))
-        blocks = -(-units // block_units)
-        if blocks <= gpu.most_blocks(kernel, threads, shared):
-            return PersistentPlan(Grid(blocks, threads, shared), Tiling(block_units, at_once, slices, depth))
+    for shared_bytes in sorted({gpu.shared_bytes, SHARED_BYTES}, reverse=True):
+        for block_units in (*range(best, units + 1), *range(best - 1, 0, -1)):
+            plan = _plan_with(block_units, shared_bytes, units, inner, batch, columns)
+            blocks = -(-units // block_units)
+            if plan is not None and blocks <= gpu.most_blocks(kernel, plan.grid.threads, plan.grid.shared):
+                return plan
     return None
+
+
+def _plan_with(
+    block_units: int, shared_bytes: int, units: int, inner: int, batch: int, columns: int
+) -> PersistentPlan | None:
+    """Return the plan with so many units per block, or None if so much shared memory, or a block, is too small."""
+    at_once = min(MAX_ROWS, -(-batch // lstm.ROWS) * lstm.ROWS)
+    slices = min(SLICES, max(1, THREADS // (block_units * at_once // lstm.ROWS)), inner)
+    weights = columns * block_units * inner
+    rest = (shared_bytes - RESERVED_BYTES) // FLOAT_BYTES - weights
+    depth = min(inner, rest // at_once)
+    if depth < min(LEAST_DEPTH, inner) or slices * at_once * columns * block_units > rest:
+        return None
+    threads = min(THREADS, -(-block_units * (at_once // lstm.ROWS) * slices // 32) * 32)
+    if block_units * (at_once // lstm.ROWS) > threads:
+        return None
+    blocks = -(-units // block_units)
+    shared = FLOAT_BYTES * (weights + max(depth * at_once, slices * at_once * columns * block_units))
+    return PersistentPlan(Grid(blocks, threads, shared), Tiling(block_units, at_once, slices, depth))
 
 
 @dataclass(frozen=True)

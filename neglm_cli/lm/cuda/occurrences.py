@@ -10,7 +10,7 @@ import numpy as np
 from numba import int64
 
 from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig
-from neglm_cli.lm.cuda.functions import NOISE_KEY, NOISE_POSITION, inlined, input_word, position, target_word
+from neglm_cli.lm.cuda.functions import NOISE_KEY, NOISE_POSITION, index, inlined, input_word, position, target_word
 from neglm_cli.lm.cuda.gpu import Array, Bits, Gpu, Ids, Int, Longs, blocks_for, cuda, kernel
 from neglm_cli.objective.noise import draw_word
 from neglm_cli.objective.random import draw
@@ -96,22 +96,22 @@ def sort_tiles(keys: Longs, tile: Int) -> None:
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     for first in range(cuda.blockIdx.x * tile, keys.size, cuda.gridDim.x * tile):
         for i in range(thread, tile, threads):
-            shared[i] = keys[first + i] if first + i < keys.size else np.int64(ABSENT) << HALF | LOWER
+            shared[index(i)] = keys[index(first + i)] if first + i < keys.size else np.int64(ABSENT) << HALF | LOWER
         cuda.syncthreads()
         size = 2
         while size <= tile:
-            distance = size // 2
+            distance = size >> 1
             while distance > 0:
-                for pair in range(thread, tile // 2, threads):
-                    low = 2 * pair - pair % distance
-                    high, ascending = low + distance, low & size == 0
-                    if (shared[low] > shared[high]) == ascending:
-                        shared[low], shared[high] = shared[high], shared[low]
+                for pair in range(thread, tile >> 1, threads):
+                    low = 2 * pair - (pair & (distance - 1))
+                    lower, upper = shared[index(low)], shared[index(low + distance)]
+                    if (lower > upper) == (low & size == 0):
+                        shared[index(low)], shared[index(low + distance)] = upper, lower
                 cuda.syncthreads()
-                distance //= 2
+                distance >>= 1
             size *= 2
         for i in range(thread, min(tile, keys.size - first), threads):
-            keys[first + i] = shared[i]
+            keys[index(first + i)] = shared[index(i)]
         cuda.syncthreads()
 
 
@@ -119,8 +119,8 @@ def sort_tiles(keys: Longs, tile: Int) -> None:
 def _lower_bound(keys, key, first, last):
     """Return the index of the first key from `first` on that is at least `key`; `last` if there is none before it."""
     while first < last:
-        middle = (first + last) // 2
-        if keys[middle] < key:
+        middle = (first + last) >> 1
+        if keys[index(middle)] < key:
             first = middle + 1
         else:
             last = middle
@@ -131,26 +131,49 @@ def _lower_bound(keys, key, first, last):
 def merge_runs(keys: Longs, merged: Longs, run: Int) -> None:
     """Merge each FAN runs of sorted keys, which are distinct. run: their length."""
     for at in range(cuda.grid(1), keys.size, cuda.gridsize(1)):
-        key, own = keys[at], at // run
+        key, own = keys[index(at)], at // run
         place = at - own * run
         group = own // FAN * FAN
         for other in range(group, group + FAN):
             if other != own:
                 first = min(other * run, keys.size)
                 place += _lower_bound(keys, key, first, min(first + run, keys.size)) - first
-        merged[group * run + place] = key
+        merged[index(group * run + place)] = key
+
+
+@inlined
+def _row(keys, at):
+    """Return the row of a key; that of none is ABSENT."""
+    return keys[index(at)] >> HALF if 0 <= at < keys.size else np.int64(ABSENT)
 
 
 @inlined
 def _starts(keys, at):
     """Return 1 << HALF if a row starts at a key, plus 1 if a chunk does."""
-    row = keys[at] >> HALF
+    row = _row(keys, at)
     if row == ABSENT:
         return np.int64(0)
-    distance = at - _lower_bound(keys, row << HALF, np.int64(0), at)
-    if distance % CHUNK != 0:
+    if _row(keys, at - 1) != row:
+        return np.int64(1) << HALF | np.int64(1)
+    if _row(keys, at - CHUNK) != row:  # the row's first chunk
         return np.int64(0)
-    return np.int64(1) << HALF | np.int64(1) if distance == 0 else np.int64(1)
+    distance = at - _lower_bound(keys, row << HALF, np.int64(0), at)
+    return np.int64(1) if distance % CHUNK == 0 else np.int64(0)
+
+
+@inlined
+def _sum_of_block(sums):
+    """Return the sum of the values of all threads, of which each has written one."""
+    thread, width = cuda.threadIdx.x, cuda.blockDim.x // 2
+    cuda.syncthreads()
+    while width > 0:
+        if thread < width:
+            sums[thread] += sums[thread + width]
+        cuda.syncthreads()
+        width //= 2
+    total = sums[0]
+    cuda.syncthreads()
+    return total
 
 
 @kernel(threads=SCAN_THREADS)
@@ -163,15 +186,9 @@ def count_starts(keys: Longs, counts: Longs) -> None:
     for at in range(block * part + thread, min((block + 1) * part, keys.size), threads):
         total += _starts(keys, at)
     sums[thread] = total
-    cuda.syncthreads()
-    width = threads // 2
-    while width > 0:
-        if thread < width:
-            sums[thread] += sums[thread + width]
-        cuda.syncthreads()
-        width //= 2
+    total = _sum_of_block(sums)
     if thread == 0:
-        counts[block] = sums[0]
+        counts[block] = total
 
 
 @kernel(threads=SCAN_THREADS)
@@ -188,11 +205,14 @@ def order_occurrences(
     part = (keys.size + cuda.gridDim.x - 1) // cuda.gridDim.x
     last = min((block + 1) * part, keys.size)
     before = np.int64(0)
-    for other in range(block):
+    for other in range(thread, block, threads):
         before += counts[other]
+    sums[thread] = before
+    before = _sum_of_block(sums)
     for first in range(block * part, last, threads):
         at = first + thread
-        sums[thread] = _starts(keys, at) if at < last else np.int64(0)
+        starts = _starts(keys, at) if at < last else np.int64(0)
+        sums[thread] = starts
         cuda.syncthreads()
         distance = 1
         while distance < threads:
@@ -201,20 +221,19 @@ def order_occurrences(
             sums[thread] += earlier
             cuda.syncthreads()
             distance *= 2
-        row = keys[at] >> HALF if at < last else np.int64(ABSENT)
+        row = _row(keys, at) if at < last else np.int64(ABSENT)
         if row != ABSENT:
-            occurrence, started = keys[at] & LOWER, before + sums[thread]
+            occurrence, started = keys[index(at)] & LOWER, before + sums[thread]
             slot, chunk = (started >> HALF) - 1, (started & LOWER) - 1
             source = occurrence
             if occurrence >= 2 * layout.capacity and not layout.shared:
                 source = layout.capacity + (occurrence - 2 * layout.capacity) // layout.k
             occurrences.order[at], occurrences.source[at] = occurrence, source
-            starts = _starts(keys, at)
             if starts & 1:
                 chunks.slot[chunk], chunks.start[chunk] = slot, at
             if starts >> HALF:
                 gradients.rows[slot], chunks.row_start[slot] = row, at
-            if at + 1 == keys.size or keys[at + 1] >> HALF == ABSENT:
+            if _row(keys, at + 1) == ABSENT:
                 gradients.counts[ROWS], gradients.counts[CHUNKS] = slot + 1, chunk + 1
                 chunks.row_start[slot + 1] = at + 1
         before += sums[threads - 1]

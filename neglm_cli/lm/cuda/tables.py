@@ -4,7 +4,7 @@ Both tables are one array (2V, W): word w has row w as an input, row V + w as an
 both. The occurrences of words in a minibatch are one list, too: inputs from 0, targets from N, noise words from 2N,
 where N is the number of rows of the largest minibatch. Every occurrence adds factor · source row to the gradient of its
 table row. The rows of `source` (2N + shared noise words, W) are gradients of the network's input from 0, its output y
-from N, and gradients of shared noise words from 2N.
+from N, and gradients of shared noise words from 2N, whose factors are 1.
 
 The gradient of a frequent word is computed by several blocks, CHUNK occurrences each, and summed in a fixed order: the
 same seed gives the same bytes.
@@ -13,21 +13,24 @@ same seed gives the same bytes.
 from typing import NamedTuple
 
 import numpy as np
+from numba import float32
 
 from neglm_cli.lm.cuda.arrays import BatchArrays, SparseGradients, StepConfig, first_output, table_width
-from neglm_cli.lm.cuda.functions import ONE, ZERO, dropout_mask, index, inlined, input_word, state_mask, word_mask
-from neglm_cli.lm.cuda.gpu import Array, Floats, Gpu, Int, Matrix, blocks_for, cuda, kernel
+from neglm_cli.lm.cuda.functions import ZERO, dropout_mask, index, inlined, input_word, state_mask, word_mask
+from neglm_cli.lm.cuda.gpu import Array, Floats, Gpu, Grid, Int, Matrix, blocks_for, cuda, kernel
 from neglm_cli.lm.cuda.occurrences import CHUNK, CHUNKS, ROWS, Chunks, OccurrenceIndex, OccurrenceLayout, Occurrences
 from neglm_cli.lm.parameters import Shape
 from neglm_cli.settings.train_lm import Settings
 
-COLUMNS = 4  # of a thread of `gather_gradients`: an occurrence is looked up once for all of them
+COLUMNS = 8  # of a thread of `gather_gradients`: an occurrence is looked up once for all of them
+MOST_THREADS = 512  # of its blocks
+NEXT = index(1)
 
 
 class Terms(NamedTuple):
     """Terms that occurrences add to gradients: factor · source row."""
 
-    factors: Floats  # (occurrences,); (N, k) for noise words, even if they are shared
+    factors: Floats  # (occurrences,)
     source: Matrix  # (·, W)
 
 
@@ -63,49 +66,45 @@ def gather_gradients(
     gradients: SparseGradients, rest: Matrix, chunks: Chunks, occurrences: Occurrences, terms: Terms,
     layout: OccurrenceLayout, batch: BatchArrays, config: StepConfig,
 ) -> None:  # fmt: skip
-    """Sum the terms of each chunk, COLUMNS columns per thread. Inputs have dropout instead of a factor; shared noise
-    words, neither.
+    """Sum the terms of each chunk. Inputs, which come before the other occurrences of a row, have dropout instead of a
+    factor.
 
-    The sums of all chunks but a row's first go to `rest`, (·, W), for `add_rest`.
+    A thread has COLUMNS columns, a block's number of threads apart, and W is a multiple of them all: see
+    `gather_threads`. The sums of all chunks but a row's first go to `rest`, (·, W), for `add_rest`.
     """
     factors, source = terms
     values, order, source_row = gradients.values, occurrences.order, occurrences.source
     capacity, width, threads = layout.capacity, values.shape[1], cuda.blockDim.x
-    first_shared = 2 * capacity if layout.shared else layout.total
+    totals = cuda.local.array(COLUMNS, float32)
     for chunk in range(cuda.blockIdx.x, gradients.counts[CHUNKS], cuda.gridDim.x):
         slot, first = chunks.slot[chunk], chunks.start[chunk]
         is_first = first == chunks.row_start[slot]
         sums, row = (values, slot) if is_first else (rest, chunk - slot - 1)
-        last = min(first + CHUNK, chunks.row_start[slot + 1])
+        last = index(min(first + CHUNK, chunks.row_start[slot + 1]))
         for column in range(cuda.threadIdx.x, width, COLUMNS * threads):
-            # Columns after the last are the last one again: read, but not written.
-            column_1 = min(column + threads, width - 1)
-            column_2 = min(column + 2 * threads, width - 1)
-            column_3 = min(column + 3 * threads, width - 1)
-            sum_0 = sum_1 = sum_2 = sum_3 = ZERO
-            for at in range(first, last):
-                occurrence, term = order[index(at)], source_row[index(at)]
-                term_0, term_1 = source[index(term), index(column)], source[index(term), index(column_1)]
-                term_2, term_3 = source[index(term), index(column_2)], source[index(term), index(column_3)]
-                if occurrence >= capacity:
-                    factor = ONE if occurrence >= first_shared else factors[index(occurrence)]
-                    sum_0 += factor * term_0
-                    sum_1 += factor * term_1
-                    sum_2 += factor * term_2
-                    sum_3 += factor * term_3
-                else:
-                    of_word = word_mask(batch, config, occurrence)
-                    sum_0 += of_word * _input_mask(batch, config, layout, occurrence, column) * term_0
-                    sum_1 += of_word * _input_mask(batch, config, layout, occurrence, column_1) * term_1
-                    sum_2 += of_word * _input_mask(batch, config, layout, occurrence, column_2) * term_2
-                    sum_3 += of_word * _input_mask(batch, config, layout, occurrence, column_3) * term_3
-            sums[row, column] = sum_0
-            if column + threads < width:
-                sums[row, column_1] = sum_1
-            if column + 2 * threads < width:
-                sums[row, column_2] = sum_2
-            if column + 3 * threads < width:
-                sums[row, column_3] = sum_3
+            for i in range(COLUMNS):
+                totals[i] = ZERO
+            at = index(first)
+            while at < last and order[at] < capacity:
+                occurrence, term = order[at], index(source_row[at])
+                of_word = word_mask(batch, config, occurrence)
+                for i in range(COLUMNS):
+                    mask = of_word * _input_mask(batch, config, layout, occurrence, column + i * threads)
+                    totals[i] += mask * source[term, index(column + i * threads)]
+                at += NEXT
+            while at < last:
+                factor, term = factors[index(order[at])], index(source_row[at])
+                for i in range(COLUMNS):
+                    totals[i] += factor * source[term, index(column + i * threads)]
+                at += NEXT
+            for i in range(COLUMNS):
+                sums[row, column + i * threads] = totals[i]
+
+
+def gather_threads(width: int) -> int:
+    """Return the threads per block of `gather_gradients` for rows of this length."""
+    threads = width // COLUMNS
+    return threads if threads <= MOST_THREADS else threads // 2  # W is a multiple of 16
 
 
 @kernel(threads=128)
@@ -169,8 +168,9 @@ class TableGradients:
         self._no_counts = gpu.zeros(2, np.int32)
         source = np.zeros((2 * capacity + (noise_words if shared else 0), width), np.float32)
         source[capacity : 2 * capacity, shape.hidden] = bias
-        factors = gpu.zeros(2 * capacity + (capacity * settings.k if sampled else 0))
-        self.terms = Terms(factors, gpu.upload(source))
+        factors = np.zeros(2 * capacity + noise_words, np.float32)
+        factors[2 * capacity :] = int(shared)
+        self.terms = Terms(gpu.upload(factors), gpu.upload(source))
 
     def find_rows(self, batch: BatchArrays, config: StepConfig, alias_table: Array) -> None:
         """Draw noise words, and find the touched rows with their occurrences."""
@@ -179,8 +179,9 @@ class TableGradients:
     def gather(self, batch: BatchArrays, config: StepConfig) -> None:
         """Sum the gradients of these rows."""
         gpu, chunks, blocks = self._gpu, self._index.chunks, blocks_for(self._gpu, self.layout.total)
+        grid = Grid(blocks, gather_threads(self.gradients.values.shape[1]))
         gpu.launch(
-            gather_gradients, blocks, gradients=self.gradients, rest=self._rest, chunks=chunks,
+            gather_gradients, grid, gradients=self.gradients, rest=self._rest, chunks=chunks,
             occurrences=self.occurrences, terms=self.terms, layout=self.layout, batch=batch, config=config,
         )  # fmt: skip
         gpu.launch(add_rest, blocks, gradients=self.gradients, rest=self._rest, chunks=chunks)

@@ -6,7 +6,7 @@ from typing import Any
 from neglm_cli.lm.cuda import lstm
 from neglm_cli.lm.cuda.gemm import gemm_kernels
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Grid, Kernel, SimulatedGpu
-from neglm_cli.lm.cuda.sampled import PAIRS, shared_loss, token_loss
+from neglm_cli.lm.cuda.sampled import CHUNK_WORDS, token_loss
 
 # The same kernels with fewer threads: the simulator starts a Python thread for each.
 SMALL_GEMMS = gemm_kernels(8, 2, 4, "small_gemm")
@@ -14,7 +14,6 @@ SMALL_STEPS = lstm.StepKernels(
     lstm.step_forward_kernel(4, 2, 4, "small_step_forward"), lstm.step_backward_kernel(4, 2, 4, "small_step_backward")
 )
 THREADS = 8  # of kernels that support any block size
-SAMPLED = (token_loss, shared_loss)
 
 
 class TurnTakingGpu(SimulatedGpu):
@@ -29,7 +28,7 @@ class TurnTakingGpu(SimulatedGpu):
 
     def launch(self, kernel: Kernel, grid: Grid | int | tuple[int, ...], /, **arguments: Any) -> None:
         self.launched.append(kernel.name)
-        few = kernel.threads if kernel.tile[1] > 1 else PAIRS if kernel in SAMPLED else THREADS
+        few = kernel.threads if kernel.tile[1] > 1 else CHUNK_WORDS if kernel is token_loss else THREADS
         grid = grid if isinstance(grid, Grid) else Grid(grid)
         super().launch(kernel, replace(grid, threads=grid.threads or few), **arguments)
 

@@ -21,7 +21,7 @@ from neglm_cli.lm.cuda import network
 from neglm_cli.lm.cuda.checks import maker, sorting_errors
 from neglm_cli.lm.cuda.device import CudaDevice
 from neglm_cli.lm.cuda.gemm import TiledGemm
-from neglm_cli.lm.cuda.gpu import KERNELS, Grid, Kernel, ptx
+from neglm_cli.lm.cuda.gpu import KERNELS, SHARED_BYTES, Grid, Kernel, ptx
 from neglm_cli.lm.cuda.network import LARGE_BATCH, Kernels
 from tests.lm.making import END_OF_LINE, SMALL, ReferenceTraining, counts, minibatch, model_of, parameters
 
@@ -109,6 +109,7 @@ class PtxGpu:
     """A substitute for `Gpu` with NumPy arrays."""
 
     is_timing = False
+    shared_bytes = SHARED_BYTES
 
     def __init__(self, simulator: Any, case: Case, schedule: dict[str, Any]) -> None:
         self._simulator, self._case, self._schedule = simulator, case, schedule

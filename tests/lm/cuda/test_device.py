@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neglm_cli.lm.cuda.device import CudaDevice
-from neglm_cli.lm.cuda.gemm import TiledGemm
+from neglm_cli.lm.cuda.gemm import Extent, MatrixView, TiledGemm
 from neglm_cli.lm.cuda.gpu import IS_SIMULATED, Gpu, Kernel
 from neglm_cli.lm.cuda.network import Kernels
 from neglm_cli.lm.device import Device
@@ -80,7 +80,7 @@ def test_words_in_several_blocks(gpu: Gpu, variant: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("changes", "launches"),
-    [({}, 23), ({"noise": "step"}, 24), ({"layers": 1}, 17), ({"optimizer": "adam", "adam": "exact"}, 24)],
+    [({}, 23), ({"noise": "step"}, 27), ({"layers": 1}, 17), ({"optimizer": "adam", "adam": "exact"}, 24)],
 )
 def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches: int) -> None:
     """A launch takes the host as long as hundreds of words take the GPU."""
@@ -90,6 +90,46 @@ def test_launches_of_a_minibatch(gpu: Gpu, changes: dict[str, object], launches:
     before = gpu.launches
     trained.train(minibatch(settings, WORDS, 1)).result()
     assert gpu.launches - before == launches
+
+
+class RecordingGemm(TiledGemm):
+    """Records forms and sizes of products."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        super().__init__(gpu, SMALL_GEMMS, SMALL_GEMMS)
+        self.products: list[tuple[str, Extent]] = []
+
+    def matmul(
+        self, form: str, a: MatrixView, b: MatrixView, c: MatrixView, extent: Extent, *others: Any, **options: Any
+    ) -> None:  # fmt: skip
+        self.products.append((form, extent))
+        super().matmul(form, a, b, c, extent, *others, **options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "words"),
+    [({"noise": "step"}, 3, 3), ({"noise": "batch"}, 9, 3), ({"loss": "softmax"}, 9, WORDS)],
+    ids=["step", "batch", "softmax"],
+)
+def test_scores_and_their_gradients_in_lower_precision(
+    gpu: Gpu, changes: dict[str, object], rows: int, words: int
+) -> None:
+    """Like the products of the layers, unless each row has noise words of its own."""
+    layers = 3 * TINY.layers
+    for settings, expected in (
+        (TINY, set()),
+        (
+            replace(TINY, **changes),  # type: ignore[arg-type]
+            {("nt", (rows, words, 6)), ("nn", (rows, 6, words)), ("tn", (words, 6, rows))},
+        ),
+    ):
+        recording = RecordingGemm(gpu)
+        kernels = Kernels(TiledGemm(gpu, SMALL_GEMMS, SMALL_GEMMS), SMALL_STEPS, recording)
+        made = CudaDevice(parameters(settings, WORDS), settings, counts(WORDS), END_OF_LINE, gpu, kernels)
+        made.prepare_training()
+        made.train(minibatch(settings, WORDS, 0)).result()
+        assert len(recording.products) == layers + len(expected)
+        assert expected <= set(recording.products)
 
 
 @pytest.mark.parametrize("variant", slow_except(["exact adam"], ["exact adam", "neglm", "adagrad", "adam, softmax"]))

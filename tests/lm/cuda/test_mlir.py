@@ -18,7 +18,7 @@ PYTHON = os.environ.get("MLIR", sys.executable)
 KNOWN = {
     "std::bad_cast": {  # constants of 2^63 and more, as in the hashes that draw random numbers
         "list_occurrences", "lookup", "gather_gradients", "forward", "backward", "step_forward", "step_backward",
-        "drop_recurrent",
+        "cell_step_forward", "cell_step_backward", "drop_recurrent",
     },
     "float_of": {"update_range", "update_rows", "flush_lazy_updates", "flush_decay"},  # bits of an integer as a float
     "compiler bug": {"loss_and_gradient_norm"},

@@ -7,7 +7,7 @@ import pytest
 
 from neglm_cli.lm.cuda import tables
 from neglm_cli.lm.cuda.arrays import SparseGradients, StepConfig
-from neglm_cli.lm.cuda.gpu import Gpu
+from neglm_cli.lm.cuda.gpu import Gpu, Grid
 from neglm_cli.lm.cuda.occurrences import CHUNK, CHUNKS, ROWS, OccurrenceIndex, OccurrenceLayout
 from neglm_cli.lm.cuda.tables import Terms
 from neglm_cli.lm.parameters import Shape
@@ -17,7 +17,7 @@ from neglm_cli.settings.train_lm import Settings, dropout_threshold
 from tests.lm.cuda.making import NOISE_KEY, NOISE_POSITION, batch_arrays, by_rows, positions, unit_masks
 
 WORDS, K = 11, 3
-WIDTH, EMBEDDING = 7, 5  # values of a row of both tables; an input has fewer
+WIDTH, EMBEDDING = 32, 27  # values of a row of both tables; an input has fewer
 DROPOUT = 0.3
 
 
@@ -122,20 +122,23 @@ def test_some_row_has_several_chunks(gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("dropout", [0.0, DROPOUT])
-def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> None:
+@pytest.mark.parametrize(("dropout", "threads"), [(0.0, 4), (DROPOUT, 4), (DROPOUT, 2)])
+def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float, threads: int) -> None:
+    """In one pass over the columns, or in two."""
     it = Found(gpu, case)
     shared = case.sharing != "token"
     random = np.random.default_rng(1)
     height = 2 * case.capacity + (case.noise_words if shared else 0)
     source = random.standard_normal((height, WIDTH)).astype(np.float32)
-    factors = random.standard_normal(2 * case.capacity + case.capacity * K).astype(np.float32)
+    factors = random.standard_normal(it.total).astype(np.float32)
+    if shared:
+        factors[2 * case.capacity :] = 1
     sums = {
         "gradients": it.gradients, "chunks": it.index.chunks,
         "rest": gpu.upload(np.full((it.total // CHUNK + 1, WIDTH), 1e30, np.float32)),
     }  # fmt: skip
     gpu.launch(
-        tables.gather_gradients, case.blocks, **sums, occurrences=it.index.occurrences,
+        tables.gather_gradients, Grid(case.blocks, threads), **sums, occurrences=it.index.occurrences,
         terms=Terms(gpu.upload(factors), gpu.upload(source)), layout=it.layout, batch=it.batch,
         config=StepConfig(case.batch, case.steps, dropout_threshold(dropout)),
     )  # fmt: skip
@@ -157,6 +160,13 @@ def test_gradients_of_a_row_are_summed(gpu: Gpu, case: Case, dropout: float) -> 
     rows, counts, values = map(gpu.download, it.gradients)
     found = counts[ROWS]
     np.testing.assert_allclose(values[:found], expected[rows[:found]], rtol=1e-4, atol=2e-5)
+
+
+def test_every_column_has_a_thread() -> None:
+    for width in range(16, 8192, 16):
+        threads = tables.gather_threads(width)
+        assert width % (tables.COLUMNS * threads) == 0
+        assert 1 <= threads <= tables.MOST_THREADS
 
 
 @pytest.mark.parametrize("dropout", [0.0, DROPOUT])

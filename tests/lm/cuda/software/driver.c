@@ -12,6 +12,7 @@
  *                            fused multiply-adds, and accesses to memory
  *   SOFTWARE_GPUS            how many there are; 1 by default
  *   SOFTWARE_GPU_PROCESSORS  how many multiprocessors each has; 4 by default. Each runs two blocks at a time
+ *   SOFTWARE_GPU_SHARED      KB of shared memory that a block can have if its kernel asks for it; 96 by default
  *   SOFTWARE_GPU_FAULT       a file that says what is wrong with the driver or the GPU; see `is`
  */
 #define _GNU_SOURCE
@@ -36,7 +37,8 @@ enum {
   THREADS_PER_BLOCK = 1, SHARED_PER_BLOCK = 8, WARP_SIZE = 10, PROCESSORS = 16, THREADS_PER_PROCESSOR = 39, MAJOR = 75,
   MINOR = 76, SHARED_OPTIN = 97
 };
-enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_BYTES = 96 << 10, BLOCKS_PER_PROCESSOR = 2 };
+enum { MAX_DYNAMIC_SHARED = 8 }; /* attribute of a kernel */
+enum { MOST_THREADS = 1024, SHARED_BYTES = 48 << 10, OPTIN_KB = 96, BLOCKS_PER_PROCESSOR = 2 };
 enum { EVENT_WITHOUT_TIME = 2, CLOCK_RATE = 13, KILOHERTZ = 1000000 };
 enum { SMALL = 256, STACK = 64 << 10, STACK_END = 0xC0FFEE, MOST_PARAMETERS = 512 };
 
@@ -184,6 +186,7 @@ static void fill_order(int *order, int count) {
 struct module {
   const struct kernel *kernel;
   char *name;
+  uint32_t asked; /* bytes of dynamic shared memory: see cuKernelSetAttribute */
 };
 struct launch {
   struct module *module;
@@ -445,11 +448,15 @@ static int cuDeviceGet(int *device, int number) { return *device = number, OK; }
 static int cuDeviceGetName(char *name, int size, int device) { return snprintf(name, size, "software GPU"), OK; }
 static int cuDeviceGetUuid(char *uuid, int device) { return memset(uuid, 7 + device, 16), OK; }
 static int cuDeviceTotalMem(size_t *size, int device) { return *size = 4ul << 30, OK; }
+static int optin_bytes(void) {
+  const char *kilobytes = getenv("SOFTWARE_GPU_SHARED");
+  return (kilobytes ? atoi(kilobytes) : OPTIN_KB) << 10;
+}
 static int cuDeviceGetAttribute(int *value, int attribute, int device) {
   switch (attribute) {
   case THREADS_PER_BLOCK: *value = MOST_THREADS; break;
   case SHARED_PER_BLOCK: *value = SHARED_BYTES; break;
-  case SHARED_OPTIN: *value = OPTIN_BYTES; break;
+  case SHARED_OPTIN: *value = optin_bytes(); break;
   case WARP_SIZE: *value = 32; break;
   case CLOCK_RATE: *value = KILOHERTZ; break;
   case PROCESSORS: *value = multiprocessors(); break;
@@ -707,8 +714,19 @@ static int cuKernelGetAttribute(int *value, int attribute, void *kernel, int dev
 static int cuFuncGetAttribute(int *value, int attribute, void *function) {
   return *value = attribute ? 32 : MOST_THREADS, OK;
 }
+static int cuKernelSetAttribute(int attribute, int value, void *kernel, int device) {
+  struct module *module = kernel;
+  uint32_t bytes = module->kernel ? module->kernel->static_bytes : 0;
+  if (attribute != MAX_DYNAMIC_SHARED || value + bytes > optin_bytes() || is("no more shared memory"))
+    return INVALID_VALUE;
+  return module->asked = value, OK;
+}
+static int has_too_much(const struct module *module, uint32_t shared) {
+  return shared + module->kernel->static_bytes > SHARED_BYTES && shared > module->asked;
+}
 static int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
-  return *blocks = BLOCKS_PER_PROCESSOR, OK;
+  const struct module *module = function;
+  return *blocks = module->kernel && has_too_much(module, shared) ? 0 : BLOCKS_PER_PROCESSOR, OK;
 }
 
 static int launch(struct module *module, const uint32_t *grid, const uint32_t *block, uint32_t shared, void *stream,
@@ -725,7 +743,7 @@ static int launch(struct module *module, const uint32_t *grid, const uint32_t *b
     return INVALID_VALUE;
   if (!module->kernel)
     return OK;
-  if (shared + module->kernel->static_bytes > SHARED_BYTES)
+  if (has_too_much(module, shared))
     return TOO_MANY_RESOURCES;
   if (cooperative && blocks > multiprocessors() * BLOCKS_PER_PROCESSOR)
     return TOO_LARGE_GRID;
@@ -797,7 +815,7 @@ static const struct {
     ENTRY(cuEventElapsedTime),
     ENTRY(cuStreamWaitEvent), ENTRY(cuLibraryLoadData), ENTRY(cuModuleLoadDataEx), ENTRY(cuLibraryGetModule),
     ENTRY(cuLibraryGetKernel), ENTRY(cuModuleGetFunction), ENTRY(cuKernelGetFunction), ENTRY(cuKernelGetAttribute),
-    ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
+    ENTRY(cuKernelSetAttribute), ENTRY(cuFuncGetAttribute), ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor), ENTRY(cuLaunchKernel),
     ENTRY(cuLaunchCooperativeKernel), ENTRY(cuLaunchKernelEx), ENTRY(cuStreamBeginCapture), ENTRY(cuStreamEndCapture),
     {"cuGraphInstantiateWithFlags", cuGraphInstantiate}, ENTRY(cuGraphLaunch), ENTRY(cuGraphDestroy), ENTRY(cuGraphExecDestroy),
     ENTRY(cuLaunchHostFunc), ENTRY(cuGetErrorName), ENTRY(cuGetErrorString),
