@@ -19,7 +19,7 @@ from neglm_cli.scale.launch import ranks
 from neglm_cli.store.progress import set_progress
 
 COMMANDS = (
-    "tokenize", "vocab", "phrases", "embed", "train-lm", "eval", "score", "filter", "generate", "next", "nearest",
+    "vocab", "phrases", "tokenize", "embed", "train-lm", "eval", "score", "filter", "generate", "next", "nearest",
     "analogy", "vectors", "pmi", "plot", "export", "import", "info", "cache", "doctor",
 )  # fmt: skip  # in the order of the help
 MODULES = {"next": "next_", "import": "import_"}  # whose names are Python's
