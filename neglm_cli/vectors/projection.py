@@ -7,6 +7,7 @@ import numpy as np
 from neglm_cli.errors import NeglmError
 
 Method = Literal["pca", "tsne"]
+MANY = 1000  # words for which t-SNE takes several threads; with fewer, threads mostly wait, and busily
 
 
 class Projection(NamedTuple):
@@ -35,6 +36,7 @@ def tsne(units: np.ndarray, seed: int) -> np.ndarray:
     """Project with t-SNE, which shows clusters; distances between clusters mean little."""
     try:
         from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # which scikit-learn requires
     except ImportError as error:
         raise NeglmError("--projection tsne needs scikit-learn: pip install scikit-learn, or use pca") from error
     start = pca(units).points
@@ -43,4 +45,5 @@ def tsne(units: np.ndarray, seed: int) -> np.ndarray:
     start *= 1e-4 / max(start[:, 0].std(), 1e-12)
     perplexity = min(30.0, max(1.0, (len(units) - 1) / 3))
     model = TSNE(init=start, perplexity=perplexity, metric="cosine", random_state=seed, n_jobs=1)
-    return np.asarray(model.fit_transform(units.astype(np.float64)), np.float64)
+    with threadpool_limits(None if len(units) >= MANY else 1, "openmp"):
+        return np.asarray(model.fit_transform(units.astype(np.float64)), np.float64)

@@ -24,7 +24,8 @@ from tests.conftest import COMMAND, Neglm, one_sentence, only_text, users_enviro
 from tests.cut_short import cut_short
 from tests.sgns.making import some_text
 
-SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "2")
+SMALL = ("--hidden", "9", "--k", "4", "--batch", "3", "--bptt", "6", "--epochs", "2", "--no-cache", "--threads", "1")
+TWO_THREADS = ("--threads", "2")
 NOTES = (
     "compiling", "counting", "training:", "training on", "using the", "checkpoint written", "epoch", "resuming",
     "this training will replace", "2 threads wait for each other on 1 core",
@@ -133,8 +134,8 @@ def test_pipes_and_compressed_files_give_the_same(neglm: Neglm, corpus: Path) ->
 
 def test_the_same_seed_gives_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
     for name in ("one", "two"):
-        neglm("train-lm", "corpus.txt", *SMALL, "--seed", "7", "--output", name)
-    neglm("train-lm", "corpus.txt", *SMALL, "--seed", "8", "--output", "other")
+        neglm("train-lm", "corpus.txt", *SMALL, *TWO_THREADS, "--seed", "7", "--output", name)
+    neglm("train-lm", "corpus.txt", *SMALL, *TWO_THREADS, "--seed", "8", "--output", "other")
     assert Path("one").read_bytes() == Path("two").read_bytes()
     assert Path("one").read_bytes() != Path("other").read_bytes()
 
@@ -211,7 +212,7 @@ def test_a_resumed_training_logs_the_loss_of_the_whole_epoch(neglm: Neglm, corpu
     ]
 
 
-LONG = (*SMALL, "--epochs", "25", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
+LONG = (*SMALL, "--epochs", "12", "--valid", "valid.txt", "--optimizer", "adam", "--adam", "exact", "--checkpoint", "0")
 
 
 MINIBATCH = "neglm_cli.runs.loop:RunningLoss.add"
@@ -221,9 +222,9 @@ CHECKPOINT_WRITTEN = "neglm_cli.lm.job:Job.save_checkpoint"  # the second time, 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(neglm: Neglm, corpus: Path) -> None:
     """Between minibatches, at the end of epochs, and in the middle of writing a file."""
-    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
+    arguments: tuple[str, ...] = ("corpus.txt", *LONG, *TWO_THREADS)
+    neglm("train-lm", *arguments, "--output", "whole")
     chance = random.Random(3)
-    arguments: tuple[str, ...] = ("corpus.txt", *LONG)
     for where in (MINIBATCH, "os:fsync", EPOCH, "os:fsync", MINIBATCH):
         moment = str(chance.randrange(2, 300 if where == MINIBATCH else 5))
         command = cut_short(signal.SIGKILL, where, moment, "train-lm", *arguments, "--output", "killed", "--no-cache")
@@ -250,7 +251,7 @@ def test_interrupted_it_saves_and_goes_on(neglm: Neglm, corpus: Path, number: in
     neglm("train-lm", "--resume", "--output", "cut", "--no-cache", "--log", "log")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()
     epochs = [json.loads(line)["epoch"] for line in Path("log").read_text().splitlines() if '"epoch", ' in line]
-    assert epochs[-1] == 25
+    assert epochs[-1] == 12
 
 
 def kill_a_training() -> None:
@@ -311,9 +312,9 @@ def test_an_unfinished_training_is_not_replaced(neglm: Neglm, corpus: Path) -> N
 
 
 def test_two_interrupts_leave_a_good_state(neglm: Neglm, corpus: Path) -> None:
-    neglm("train-lm", "corpus.txt", *LONG, "--output", "whole")
-    arguments = ("train-lm", "corpus.txt", *LONG, "--output", "cut", "--checkpoint", "1000")
-    cut = subprocess.run(cut_short(signal.SIGINT, MINIBATCH, "150,151,152", *arguments), capture_output=True)
+    arguments = ("train-lm", "corpus.txt", *LONG, *TWO_THREADS, "--epochs", "3", "--checkpoint", "1000", "--output")
+    neglm(*arguments, "whole")
+    cut = subprocess.run(cut_short(signal.SIGINT, MINIBATCH, "150,151,152", *arguments, "cut"), capture_output=True)
     assert cut.returncode == 130, cut.stderr
     neglm("train-lm", "--resume", "--output", "cut", "--no-cache")
     assert Path("cut").read_bytes() == Path("whole").read_bytes()

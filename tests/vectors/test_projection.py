@@ -1,6 +1,9 @@
 """Projection to a plane."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from neglm_cli.vectors.projection import project
 
@@ -52,3 +55,20 @@ def test_tsne_clusters() -> None:
     near = np.argsort(distances(found.points), axis=1)[:, 1:6]
     assert (near // 15 == np.arange(45)[:, None] // 15).all()
     np.testing.assert_array_equal(project(vectors, "tsne", 4).points, found.points)
+
+
+def test_tsne_of_few_words_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    found: list[int] = []
+    fit = TSNE.fit_transform
+
+    def noted(*given: Any) -> Any:
+        found.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+        return fit(*given)
+
+    monkeypatch.setattr(TSNE, "fit_transform", noted)
+    with threadpool_limits(2, "openmp"):  # as on a machine with two cores
+        project(np.eye(3, 5, dtype=np.float32), "tsne", 1)
+    assert set(found) == {1}
