@@ -46,7 +46,9 @@ MADE = (
     "filter -m model2.safetensors corpus.txt -o kept.txt",
     "export model2.safetensors --pytorch pt2",
 )
-COPIED = dict.fromkeys(("vectors2.safetensors", "vectors3", "imported.safetensors", "model3.safetensors"), "old")
+COPIED = dict.fromkeys(
+    ("tokens.txt", "vectors2.safetensors", "vectors3", "imported.safetensors", "model3.safetensors"), "old"
+)
 COPIED |= dict.fromkeys((f"pt/{name}" for name in pytorch.FILES), "old")
 COPIED |= dict.fromkeys((f"hub/{name}" for name in hub.FILES["vectors"]), "old")
 COPIED |= {"adapted.safetensors": "model2.safetensors"}
