@@ -66,7 +66,9 @@ class FilterRun:
             on_rank0(self._job, lambda: self._write(scores, chosen))
         except BaseException as error:
             self._partial.close()
-            if isinstance(error, NeglmError) and self._partial.path and (kept := self._partial.records):
+            if not self._partial.resumed and not self._partial.records:
+                self._partial.remove()
+            elif isinstance(error, NeglmError) and self._partial.path and (kept := self._partial.records):
                 console.note(f"{shown(self._partial.path)} keeps {count_of(kept, 'score')} for --resume")
             raise
         self._partial.remove()

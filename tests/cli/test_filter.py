@@ -130,6 +130,7 @@ def test_bad_lines(neglm: Neglm) -> None:
         assert f"line 2 of docs, at byte {len(good)}, {reason}" in sentence(result.stderr.splitlines()[-1] + b"\n")
         assert not Path("out").exists()
     assert b"keeps" not in result.stderr  # nothing was scored
+    assert not Path("out.partial").exists()
     Path("docs").write_text(good + "".join(bad) + good)
     result = neglm("filter", "docs", "--field", "text", "--skip-bad", "-o", "out", "--json")
     summary = json.loads(result.stdout)
